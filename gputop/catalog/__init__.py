@@ -1,0 +1,1 @@
+"""Declarations of metrics and columns, and number formatting."""

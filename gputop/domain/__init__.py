@@ -1,0 +1,1 @@
+"""Pure values and pure functions of gputop: standard library and msgspec only."""

@@ -1,0 +1,86 @@
+"""What the inventory says about a server, and a server as gputop knows it now."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gputop.domain.link import Link, LinkChange
+from gputop.domain.reading import Frame
+
+
+class HostKeyPolicy(StrEnum):
+    STRICT = "strict"
+    """Only keys that known_hosts holds."""
+    ACCEPT_NEW = "accept-new"
+    """A host never seen before is written to gputop's own known_hosts; a changed key is refused."""
+
+
+class HostSpec(Struct, frozen=True, kw_only=True):
+    """What the inventory (or the command line) says about one server. `None`: not said, the user's ssh decides."""
+
+    name: str
+    """Unique in the fleet; shown everywhere."""
+    address: str | None = None
+    """What to connect to; `None`: `name`, resolved by ssh_config and then the resolver."""
+    port: int | None = None
+    user: str | None = None
+    identity: tuple[str, ...] = ()
+    """Private key files, `~` expanded."""
+    jump: tuple[str, ...] | None = None
+    """The chain of jump hosts, first hop first: names of hosts, of ssh_config, or `user@host:port`. `()`: none."""
+    known_hosts: tuple[str, ...] | None = None
+    ssh_config: tuple[str, ...] | None = None
+    """ssh_config files. `None`: the user's own set-up; `()`: none at all."""
+    python: str | None = None
+    """Path of the server's python3; `None`: found by itself."""
+    nvml_library: str | None = None
+    """Path of libnvidia-ml.so.1 on the server; `None`: the loader's."""
+    interval_seconds: float = 2.0
+    """Seconds between two frames, 0.1 or more."""
+    host_keys: HostKeyPolicy = HostKeyPolicy.STRICT
+    groups: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    protected: bool = False
+    """Acts on this host are refused."""
+    expect_devices: int | None = None
+    """How many devices the host must show; fewer is a problem."""
+    local: bool = False
+    """This machine itself: the agent runs as a subprocess, without SSH."""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """How a host is reached, after ssh_config had its say."""
+
+    address: str
+    port: int = 22
+    user: str | None = None
+    jump: tuple[str, ...] = ()
+    """`user@address:port` of each hop, first hop first."""
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """A server as gputop knows it now."""
+
+    spec: HostSpec
+    link: Link
+    endpoint: Endpoint | None = None
+    """`None` until resolved."""
+    frame: Frame | None = None
+    """The newest frame, kept when the link is lost (its age tells); `None` when there never was one."""
+    link_history: tuple[LinkChange, ...] = ()
+    """Newest last, at most 32."""
+    clock_skew_seconds: float | None = None
+    """Server clock minus ours at the newest frame, transfer time included."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def age_seconds(self, as_of: datetime) -> float | None:
+        """Age of the newest frame at `as_of`, 0 or more; `None` without a frame."""
+        if self.frame is None:
+            return None
+        return max(0.0, (as_of - self.frame.received_at).total_seconds())

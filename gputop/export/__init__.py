@@ -1,0 +1,1 @@
+"""A Fleet as text: JSON, CSV, tables."""

@@ -1,0 +1,1 @@
+"""The Fleet: the immutable picture of all hosts, and what folds events into it."""

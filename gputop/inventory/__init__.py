@@ -1,0 +1,1 @@
+"""The inventory file: schema, loading, expansion to `HostSpec`s."""

@@ -1,0 +1,1 @@
+"""Filter, sort and group: pure functions from text to predicates and orders."""

@@ -1,0 +1,1 @@
+"""User preferences and where files live."""

@@ -1,0 +1,1 @@
+"""The Textual screen. Nothing outside this package knows Textual."""

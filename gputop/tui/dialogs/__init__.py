@@ -1,0 +1,1 @@
+"""Textual dialogs of gputop."""
