@@ -23,7 +23,7 @@ class Fleet(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     """Of sources as a whole."""
 
-    def __iter__(self) -> Iterator[Host]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Host]:
         return iter(self.hosts.values())
 
     def get(self, name: str) -> Host | None:
