@@ -36,6 +36,8 @@ def memory(value: int | None, *, width: int = 9) -> str:
     if value is None:
         return _fit((ABSENT,), width)
     size, unit = memory_unit(value)
+    if size == 1:
+        return _fit((f"{value} B", f"{value}B"), width)
     return _number(value / size, unit, width)
 
 
@@ -104,7 +106,8 @@ def count(value: int | None, *, width: int = 6) -> str:
     choices = [f"{value:d}"]
     for size, unit in ((10**3, "k"), (10**6, "M"), (10**9, "G"), (10**12, "T")):
         if abs(value) >= size:
-            choices += [f"{value / size:.1f}{unit}", f"{value / size:.0f}{unit}"]
+            large = [f"{value / size:.1f}{unit}", f"{value / size:.0f}{unit}"]
+            choices = [choices[0], *large, *choices[1:]]
     return _fit(choices, width)
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gputop.domain.link import Link, LinkChange
+from gputop.domain.problem import Problem
 from gputop.domain.reading import Frame
 
 
@@ -65,11 +66,20 @@ class Host(Struct, frozen=True, kw_only=True):
     """A server as gputop knows it now."""
 
     spec: HostSpec
+    source: str = ""
+    """The source that told of it."""
     link: Link
+    """The judgement shown to people: what the source reports, and whether frames come and are whole."""
+    reported: Link
+    """What the source reports of its connection; `ok` there only means that a session runs."""
     endpoint: Endpoint | None = None
     """`None` until resolved."""
     frame: Frame | None = None
     """The newest frame, kept when the link is lost (its age tells); `None` when there never was one."""
+    problems: tuple[Problem, ...] = ()
+    """Of the newest frame, with the time each was first seen, and what the inventory expects and the host lacks."""
+    device_problems: dict[int, tuple[Problem, ...]] = {}
+    """Likewise, by position in `frame.devices`."""
     link_history: tuple[LinkChange, ...] = ()
     """Newest last, at most 32."""
     clock_skew_seconds: float | None = None

@@ -1,0 +1,44 @@
+"""The composition root: the only place that picks implementations.
+
+Importing this module is cheap; asyncssh is loaded when a collector with SSH hosts is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gputop.domain.clock import SystemClock
+from gputop.domain.host import HostSpec
+from gputop.fleet.collector import Collector
+from gputop.ports import Clock, Source
+
+
+def make_collector(
+    specs: Sequence[HostSpec],
+    *,
+    handshakes_per_hop: int = 8,
+    handshakes_total: int = 32,
+    source: str = "ssh",
+    clock: Clock | None = None,
+) -> Collector:
+    """A Collector over `specs`: local ones through a subprocess, all others over SSH.
+
+    `source` is what the JSON output calls it (`ssh` or `demo`)."""
+    from gputop.sources.agent import AgentSource
+
+    clock = clock or SystemClock()
+    sources: list[Source] = []
+    remote = [spec for spec in specs if not spec.local]
+    local = [spec for spec in specs if spec.local]
+    if remote:
+        from gputop.transport.ssh import SshTransport
+
+        transport = SshTransport(
+            remote, clock=clock, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total
+        )
+        sources.append(AgentSource(source, transport, remote, clock))
+    if local:
+        from gputop.transport.process import ProcessTransport
+
+        sources.append(AgentSource("local", ProcessTransport(), local, clock))
+    return Collector(sources, clock)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from gputop.fleet.series import BUCKET_SECONDS, BUCKETS, HOST, SeriesStore
+from tests.fakes.builders import a_frame
+from tests.fakes.clock import START
+
+
+def test_a_bucket_holds_the_mean_of_its_values_and_gaps_are_none() -> None:
+    store = SeriesStore()
+    store.push("h", a_frame(START, utilization=(10.0, None)))
+    store.push("h", a_frame(START + timedelta(seconds=1), utilization=(30.0, None)))
+    later = START + timedelta(seconds=2 * BUCKET_SECONDS)
+    store.push("h", a_frame(later, utilization=(80.0, 60.0)))
+    assert store.trend("h", "GPU-0", "utilization_percent", later)[-3:] == [20.0, None, 80.0]
+    assert store.trend("h", "GPU-1", "utilization_percent", later)[-3:] == [None, None, 60.0]
+    assert store.trend("h", HOST, "utilization_percent", later)[-3:] == [20.0, None, 70.0]
+    assert store.trend("h", HOST, "memory_percent", later)[-1] == 12.5
+
+
+def test_what_is_older_than_the_window_is_gone() -> None:
+    store = SeriesStore()
+    store.push("h", a_frame(START))
+    much_later = START + timedelta(seconds=BUCKETS * BUCKET_SECONDS)
+    assert store.trend("h", "GPU-0", "utilization_percent", much_later) == [None] * BUCKETS
+    store.push("h", a_frame(much_later))
+    assert [value for value in store.trend("h", "GPU-0", "utilization_percent", much_later) if value is not None] == [
+        50
+    ]
+
+
+def test_a_forgotten_host_has_no_history() -> None:
+    store = SeriesStore()
+    store.push("h", a_frame(START))
+    store.forget({"h"})
+    assert set(store.trend("h", "GPU-0", "utilization_percent", START)) == {None}
