@@ -85,8 +85,7 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 def _run(argv: list[str]) -> int:
     command, rest = _find_command(argv)
     module = importlib.import_module(command.module)
-    parser = _parser(command)
-    module.add_arguments(parser)
+    parser = parser_for(command)
     args, hosts = parser.parse_words(rest)
     if hosts and not command.takes_hosts:
         return diagnostics.fail(
@@ -102,6 +101,13 @@ def _run(argv: list[str]) -> int:
             return problem
     code: int = module.run(args)
     return code
+
+
+def parser_for(command: Command) -> Parser:
+    """The parser of a command: the shared options and its own."""
+    parser = _parser(command)
+    importlib.import_module(command.module).add_arguments(parser)
+    return parser
 
 
 def _parser(command: Command) -> Parser:
