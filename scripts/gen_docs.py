@@ -1,0 +1,189 @@
+"""Rewrites the generated parts of the docs from the code; `--check` only says which are stale.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end of generated -->`; NAME is a key of `PARTS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gputop.cli.main import COMMANDS as CLI_COMMANDS
+from gputop.cli.main import SCREEN, parser_for
+from gputop.tui.commands import COMMANDS as KEY_COMMANDS
+from gputop.tui.commands import Scope
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "gputop"
+
+PART = re.compile(r"(?P<head><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<tail><!-- end of generated -->)", re.DOTALL)
+
+GLOSSARY = (
+    "domain/host.py",
+    "domain/link.py",
+    "domain/reading.py",
+    "domain/problem.py",
+    "fleet/fleet.py",
+    "fleet/series.py",
+    "fleet/totals.py",
+    "fleet/collector.py",
+    "ports.py",
+)
+"""Modules whose public classes are the words of gputop."""
+
+SCOPES = {
+    Scope.EVERYWHERE: "Everywhere",
+    Scope.TABLES: "In the tables: Hosts, GPUs, Processes",
+    Scope.HOST: "In the detail of a host",
+}
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def code(text: str) -> str:
+    """`text` as inline code; a backtick or a backslash needs longer fences."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def attributes(source: Path, class_name: str) -> Iterator[tuple[str, str, str, str]]:
+    """Name, type, default and docstring of each attribute of a class, in order, as the source has them."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    body = next(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == class_name)
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name, kind = node.target.id, ast.unparse(node.annotation)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name, kind = node.targets[0].id, ""
+        else:
+            continue
+        doc = ""
+        if (
+            isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            doc = one_line(following.value.value)
+        yield name, kind, ast.unparse(node.value) if node.value else "", doc
+
+
+def keys() -> str:
+    parts = []
+    for scope, title in SCOPES.items():
+        rows = [
+            (" ".join(code(key) for key in command.keys), command.title, command.help, code(command.id))
+            for command in KEY_COMMANDS
+            if command.scope is scope
+        ]
+        if rows:
+            parts.append(f"### {title}\n\n" + table(("key", "name", "does", "id"), rows))
+    return "\n\n".join(parts)
+
+
+def commands() -> str:
+    parts = []
+    for command in (SCREEN, *CLI_COMMANDS):
+        title = f"gputop {command.name}".strip()
+        usage = " ".join([title, "[OPTION ...]", *(["[HOST ...]"] if command.takes_hosts else [])])
+        rows = [
+            (", ".join(code(spelling) for spelling in option), one_line(text)) for option, text in options_of(command)
+        ]
+        summary = f"{command.summary[0].upper()}{command.summary[1:]}."
+        parts.append(f"## {title}\n\n`{usage}`\n\n{summary}\n\n" + table(("option", "meaning"), rows))
+    return "\n\n".join(parts)
+
+
+def options_of(command: object) -> Iterator[tuple[list[str], str]]:
+    parser = parser_for(command)
+    for action in parser._actions:
+        if action.option_strings and action.help is not argparse.SUPPRESS:
+            value = "" if action.nargs == 0 else " " + str(action.metavar or action.dest.upper())
+            if action.choices:
+                value = " " + "|".join(str(choice) for choice in action.choices)
+            if isinstance(action, argparse.BooleanOptionalAction):
+                value = ""
+            yield [f"{spelling}{value}" for spelling in action.option_strings], action.help or ""
+
+
+def exit_codes() -> str:
+    rows = [(value, doc) for _, _, value, doc in attributes(PACKAGE / "cli" / "diagnostics.py", "Exit")]
+    return table(("code", "meaning"), rows)
+
+
+def device_values() -> str:
+    rows = [
+        (f"`{name}`", kind.replace(" | None", ""), doc)
+        for name, kind, _, doc in attributes(PACKAGE / "domain" / "reading.py", "DeviceReading")
+    ]
+    return table(("value", "type", "meaning"), rows)
+
+
+def glossary() -> str:
+    rows = []
+    for name in GLOSSARY:
+        for node in ast.parse((PACKAGE / name).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and ast.get_docstring(node):
+                first = (ast.get_docstring(node) or "").partition("\n\n")[0]
+                module = "gputop." + name.removesuffix(".py").replace("/", ".")
+                rows.append((f"**{node.name}**", one_line(first), f"`{module}`"))
+    return table(("word", "meaning", "where"), sorted(rows))
+
+
+def example_inventory() -> str:
+    return "```yaml\n" + (ROOT / "inventory.example.yaml").read_text(encoding="utf-8").strip() + "\n```"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "keys": keys,
+    "commands": commands,
+    "exit-codes": exit_codes,
+    "device-values": device_values,
+    "glossary": glossary,
+    "example-inventory": example_inventory,
+}
+
+
+def rewritten(text: str) -> str:
+    """`text` with each generated part made anew."""
+
+    def part(match: re.Match[str]) -> str:
+        return f"{match['head']}\n{PARTS[match['name']]()}\n\n{match['tail']}"
+
+    return PART.sub(part, text)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when a page is stale")
+    args = parser.parse_args()
+    stale = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        fresh = rewritten(text)
+        if fresh != text:
+            stale.append(page.relative_to(ROOT).as_posix())
+            if not args.check:
+                page.write_text(fresh, encoding="utf-8")
+    if stale and args.check:
+        print("stale, run make docs: " + " ".join(stale), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
