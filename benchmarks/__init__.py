@@ -1,0 +1,1 @@
+"""How much gputop itself costs: `make bench`."""
