@@ -1,0 +1,349 @@
+"""Inventory files to an `Inventory`, or every problem with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from gputop.configfile import ConfigProblem, Document, Keys, did_you_mean, parse
+from gputop.domain.host import HostSpec
+from gputop.inventory.expand import LIMIT, BadPattern, expand, fold, is_address, unfit
+from gputop.inventory.schema import HostEntry, HostKeys, InventoryFile
+
+INTERVAL_SECONDS = (0.1, 3600.0)
+"""Shortest and longest time between two frames."""
+
+
+class Inventory(Struct, frozen=True, kw_only=True):
+    """All hosts that the inventory files list."""
+
+    specs: tuple[HostSpec, ...] = ()
+    """In the order of the files; names are unique, upper and lower case being the same."""
+    groups: dict[str, tuple[str, ...]] = {}
+    """Names of the hosts of each group, in the group's own order."""
+    files: tuple[str, ...] = ()
+
+
+class _Layer(Struct):
+    """What one place of a file says about hosts, in the words of `HostSpec`."""
+
+    values: dict[str, Any]
+    labels: dict[str, str]
+    document: Document[InventoryFile]
+    keys: Keys
+
+    def place_of(self, key: str) -> str:
+        return f"{self.document.file}:{self.document.line((*self.keys, key))}"
+
+
+class _Listed(Struct):
+    """A host as its file lists it."""
+
+    name: str
+    own: _Layer
+    defaults: _Layer
+    place: Keys
+
+    def without_groups(self) -> tuple[dict[str, Any], dict[str, str]]:
+        return self.defaults.values | self.own.values, self.defaults.labels | self.own.labels
+
+
+class _Group(Struct):
+    """A group, united over all files."""
+
+    layers: list[_Layer] = []
+    members: dict[str, None] = {}
+
+
+def load(paths: Sequence[Path], *, default_interval_seconds: float = 2.0) -> Inventory | list[ConfigProblem]:
+    """The inventory that `paths` hold together, or what is wrong with them.
+
+    `default_interval_seconds` is for hosts whose files name no `interval`.
+    """
+    problems: list[ConfigProblem] = []
+    hosts: dict[str, _Listed] = {}
+    documents: list[Document[InventoryFile]] = []
+    for path in paths:
+        document = _read(path)
+        if isinstance(document, list):
+            problems += document
+            continue
+        documents.append(document)
+        problems += _list_hosts(document, path.parent, hosts)
+    if problems:  # a file that was not understood makes every reference to its hosts look wrong
+        return problems
+    groups: dict[str, _Group] = {}
+    for path, document in zip(paths, documents, strict=True):
+        problems += _unite_groups(document, path.parent, hosts, groups)
+    memberships: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        for member in group.members:
+            memberships.setdefault(member, []).append(name)
+    conflicts: dict[object, ConfigProblem] = {}
+    specs = [
+        _resolve(listed, memberships.get(key, []), groups, default_interval_seconds, conflicts)
+        for key, listed in hosts.items()
+    ]
+    problems += conflicts.values()
+    problems += _jump_loops(specs, hosts)
+    if problems:
+        return problems
+    members = {name: tuple(hosts[key].name for key in group.members) for name, group in groups.items()}
+    return Inventory(specs=tuple(specs), groups=members, files=tuple(str(path) for path in paths))
+
+
+def _read(path: Path) -> Document[InventoryFile] | list[ConfigProblem]:
+    try:
+        data = path.read_bytes()
+    except OSError as failure:
+        return [ConfigProblem(str(path), None, None, f"cannot be read: {failure.strerror}")]
+    document = parse(data, InventoryFile, file=str(path), title=_title)
+    if isinstance(document, list) and re.search(rb"(?m)^all:\s*$", data):
+        hint = "name gputop's own with --inventory FILE or $GPUTOP_INVENTORY"
+        return [ConfigProblem(str(path), None, None, "this is an Ansible inventory, which gputop does not read", hint)]
+    return document
+
+
+def _title(keys: Keys, values: Mapping[str, str]) -> str:
+    match keys:
+        case ():
+            return "the inventory"
+        case ("hosts", int()):
+            return f'host "{values["name"]}"' if values.get("name") else "a host"
+        case ("groups", str() as name):
+            return f'group "{name}"'
+        case (*_, str() as name):
+            return name
+    return "the inventory"
+
+
+def _list_hosts(document: Document[InventoryFile], folder: Path, hosts: dict[str, _Listed]) -> list[ConfigProblem]:
+    """Add the hosts of one file to `hosts`, by name in lower case."""
+    defaults, problems = _layer(document.value.defaults or HostKeys(), document, ("defaults",), folder)
+    nothing = _Layer({}, {}, document, ())
+    for position, entry in enumerate(document.value.hosts or ()):
+        place: Keys = ("hosts", position)
+        own = nothing
+        pattern = entry
+        if isinstance(entry, HostEntry):
+            pattern = entry.name
+            own, bad = _layer(entry, document, place, folder)
+            problems += bad
+            place = (*place, "name")
+        names = expand(str(pattern))
+        if isinstance(names, BadPattern):
+            problems.append(document.problem(place, names.summary, names.hint))
+            continue
+        if len(hosts) + len(names) > LIMIT:
+            problems.append(document.problem(place, f'with "{pattern}" the inventory has more than {LIMIT:,} hosts'))
+            return problems
+        twice = []
+        for name, layer in zip(names, _address_each(own, names, problems), strict=True):
+            listed = _Listed(name, layer, defaults, place)
+            first = hosts.setdefault(name.lower(), listed)
+            if first is not listed and (first.own.document is document or not _equal(first, listed)):
+                twice.append(_listed_twice(listed, first, document))
+        problems += twice[:1]  # one line for a range
+    return problems
+
+
+def _equal(one: _Listed, other: _Listed) -> bool:
+    return one.name == other.name and one.without_groups() == other.without_groups()
+
+
+def _listed_twice(listed: _Listed, first: _Listed, document: Document[InventoryFile]) -> ConfigProblem:
+    before = first.defaults.document
+    where = f"{before.file}:{before.line(first.place)}"
+    if before is document:
+        summary, hint = f'host "{listed.name}" is listed twice', f"first at {where}"
+    else:
+        summary, hint = f'host "{listed.name}" differs between two files', f"it is listed otherwise at {where}"
+    return document.problem(listed.place, summary, hint)
+
+
+def _address_each(own: _Layer, names: Sequence[str], problems: list[ConfigProblem]) -> list[_Layer]:
+    """`own` for each of `names`; a range of addresses is dealt out one by one."""
+    address = own.values.get("address")
+    if address is None or "[" not in address:
+        return [own] * len(names)
+    addresses = expand(address)
+    place = (*own.keys, "address")
+    if isinstance(addresses, BadPattern):
+        problems.append(own.document.problem(place, addresses.summary, addresses.hint))
+    elif len(addresses) != len(names):
+        summary = f'"{address}" stands for {len(addresses)} addresses, the name for {len(names)} hosts'
+        problems.append(own.document.problem(place, summary))
+    else:
+        return [_Layer(own.values | {"address": each}, own.labels, own.document, own.keys) for each in addresses]
+    return [own] * len(names)
+
+
+def _unite_groups(
+    document: Document[InventoryFile], folder: Path, hosts: Mapping[str, _Listed], groups: dict[str, _Group]
+) -> list[ConfigProblem]:
+    """Add the groups of one file to `groups`."""
+    problems = []
+    for name, entry in (document.value.groups or {}).items():
+        place: Keys = ("groups", name)
+        if not re.fullmatch(r"\w[\w.-]*", name):
+            summary = f'a group cannot be named "{name}"'
+            problems.append(document.problem(place, summary, "use letters, digits, dots, dashes and underscores"))
+        layer, bad = _layer(entry, document, place, folder)
+        problems += bad
+        group = groups.setdefault(name, _Group([], {}))
+        group.layers.append(layer)
+        for position, pattern in enumerate(entry.hosts):
+            members = _members(pattern, hosts)
+            if isinstance(members, BadPattern):
+                problems.append(document.problem((*place, "hosts", position), members.summary, members.hint))
+            else:
+                group.members |= dict.fromkeys(members)
+    return problems
+
+
+def _members(pattern: str, hosts: Mapping[str, _Listed]) -> list[str] | BadPattern:
+    """The hosts of a group's line, in lower case."""
+    if pattern.startswith("@"):
+        return BadPattern(f'"{pattern}": a group lists hosts, not groups', "list its hosts")
+    names = expand(pattern)
+    if isinstance(names, BadPattern):
+        return names
+    unknown = [name for name in names if name.lower() not in hosts]
+    if not unknown:
+        return [name.lower() for name in names]
+    shown = f'"{pattern}"' if len(unknown) == len(names) else f'"{fold(unknown)}" of "{pattern}"'
+    near = did_you_mean(unknown[0], [listed.name for listed in hosts.values()])
+    return BadPattern(f'{shown} is not listed under "hosts"', near or 'add it to "hosts"')
+
+
+def _resolve(
+    listed: _Listed,
+    group_names: Sequence[str],
+    groups: Mapping[str, _Group],
+    default_interval_seconds: float,
+    conflicts: dict[object, ConfigProblem],
+) -> HostSpec:
+    """The spec of one host: its own keys, else its groups', else the defaults."""
+    layers = [layer for name in group_names for layer in groups[name].layers]
+    values = listed.defaults.values | _merged([(x, x.values) for x in layers], listed, listed.own.values, "", conflicts)
+    labels = listed.defaults.labels | _merged(
+        [(x, x.labels) for x in layers], listed, listed.own.labels, "label ", conflicts
+    )
+    jump = values.get("jump") or ()
+    if listed.name in jump and "jump" not in listed.own.values:
+        values["jump"] = jump[: jump.index(listed.name)]  # a bastion of a group or of all is reached without itself
+    return HostSpec(
+        **{"interval_seconds": default_interval_seconds} | values,
+        name=listed.name,
+        labels=labels,
+        groups=tuple(group_names),
+    )
+
+
+def _merged(
+    said: Iterable[tuple[_Layer, dict[str, Any]]],
+    listed: _Listed,
+    own: dict[str, Any],
+    what: str,
+    conflicts: dict[object, ConfigProblem],
+) -> dict[str, Any]:
+    """`own` over what the groups say. Groups that contradict each other about a key that is not own are noted."""
+    values: dict[str, Any] = {}
+    speakers: dict[str, _Layer] = {}
+    for layer, contents in said:
+        for key, value in contents.items():
+            first = speakers.setdefault(key, layer)
+            if first is layer:
+                values[key] = value
+            elif values[key] != value and key not in own:
+                conflicts.setdefault((first.keys, layer.keys, what, key), _conflict(first, layer, listed, what, key))
+    return values | own
+
+
+def _conflict(first: _Layer, layer: _Layer, listed: _Listed, what: str, key: str) -> ConfigProblem:
+    path = ("labels", key) if what else (_FILE_KEY.get(key, key),)
+    one, other = f"{first.keys[1]}", f"{layer.keys[1]}"
+    summary = f'groups "{one}" and "{other}" give host "{listed.name}" different values for {what}"{path[-1]}"'
+    place = f"{first.document.file}:{first.document.line((*first.keys, *path))}"
+    hint = f'the other stands at {place}; give the host its own "{path[-1]}", or take it out of one group'
+    return layer.document.problem((*layer.keys, *path), summary, hint)
+
+
+_FILE_KEY = {"interval_seconds": "interval"}
+"""Fields of `HostSpec` that the file calls otherwise."""
+
+
+def _jump_loops(specs: Sequence[HostSpec], hosts: Mapping[str, _Listed]) -> list[ConfigProblem]:
+    """Hosts that can only be reached through themselves."""
+    next_hops = {spec.name.lower(): [hop.lower() for hop in spec.jump] for spec in specs if spec.jump}
+    problems = []
+    for start in next_hops:
+        seen: set[str] = set()
+        todo = list(next_hops[start])
+        while todo:
+            hop = todo.pop()
+            if hop not in seen:
+                seen.add(hop)
+                todo += next_hops.get(hop, ())
+        if start in seen:
+            listed = hosts[start]
+            summary = f'host "{listed.name}" is reached through itself (jump: {", ".join(next_hops[start])})'
+            problems.append(listed.own.document.problem(listed.place, summary, "give one host of the loop jump: null"))
+    return problems
+
+
+def _layer(
+    said: HostKeys, document: Document[InventoryFile], keys: Keys, folder: Path
+) -> tuple[_Layer, list[ConfigProblem]]:
+    """What `said` means for a `HostSpec`; relative paths start at `folder`."""
+    problems: list[ConfigProblem] = []
+    values: dict[str, Any] = {}
+    for key in HostKeys.__struct_fields__:
+        value = getattr(said, key)
+        if value is UNSET or key == "labels":
+            continue
+        bad = _unfit_value(key, value)
+        if bad is not None:
+            problems.append(document.problem((*keys, key), f'"{key}" {bad}'))
+        elif key == "interval":
+            values["interval_seconds"] = value.total_seconds()
+        elif key in ("identity", "known_hosts", "ssh_config"):
+            values[key] = tuple(str(folder / Path(text).expanduser()) for text in _listed(value))
+        elif key == "jump":
+            values[key] = tuple(hop.strip() for text in _listed(value) for hop in text.split(","))
+        elif key == "address":
+            bare = value.removeprefix("[").removesuffix("]")
+            values[key] = bare if is_address(bare) else value
+        else:
+            values[key] = value
+    labels = {} if said.labels is UNSET else dict(said.labels)
+    return _Layer(values, labels, document, keys), problems
+
+
+def _unfit_value(key: str, value: Any) -> str | None:
+    """Why a value must not be used although its type is right."""
+    if key == "interval":
+        shortest, longest = INTERVAL_SECONDS
+        fits = shortest <= value.total_seconds() <= longest
+        return None if fits else "must be between 100ms and 1h"
+    if not isinstance(value, str | list):
+        return None
+    for text in _listed(value):
+        reason = unfit(text)
+        if reason is None and key == "jump":
+            reason = next(filter(None, (unfit(hop.strip()) for hop in text.split(","))), None)
+        if reason is None and key in ("address", "user", "jump") and any(c.isspace() for c in text.replace(", ", ",")):
+            reason = "holds a blank"
+        if reason is not None:
+            return reason
+    return None
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else value

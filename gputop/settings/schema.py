@@ -1,0 +1,32 @@
+"""The settings file, field for field."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+AsciiMode = Literal["auto"] | bool
+"""`auto`: plain characters where the terminal is not known to show UTF-8."""
+
+
+class Handshakes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many connections may be under way at a time."""
+
+    per_hop: Annotated[int, Meta(ge=1, le=1000)] = 8
+    """To one server that is connected to directly: a host or the first jump host."""
+    total: Annotated[int, Meta(ge=1, le=1000)] = 32
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a user prefers, on every fleet. Options of the command line win."""
+
+    theme: str = "gputop-dark"
+    interval: timedelta | None = None
+    """Time between two readings, for hosts whose inventory names none; `None`: 2 s."""
+    ascii: AsciiMode = "auto"
+    mouse: bool = False
+    handshakes: Handshakes = Handshakes()
+    keymap: dict[str, str] = field(default_factory=dict)
+    """Keys by command id, such as `host.retry: f5,r`, instead of the command's own."""
