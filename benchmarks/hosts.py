@@ -60,7 +60,7 @@ class Pattern:
 
 def patterns(count: int) -> list[Pattern]:
     """Prepared messages of hosts with eight whole devices and no trouble."""
-    hosts = [host for host in demo.plan(10 * count) if host.devices == DEVICES and not host.is_mig]
+    hosts = [host for host in demo.plan(10 * count) if is_plain(host)]
     made = []
     for host in hosts[:count]:
         frames = []
@@ -74,6 +74,11 @@ def patterns(count: int) -> list[Pattern]:
         hello = demo.hello(host, START, INTERVAL_SECONDS) | {"problems": []}
         made.append(Pattern(json.dumps(hello, separators=(",", ":")), tuple(frames)))
     return made
+
+
+def is_plain(host: demo.DemoHost) -> bool:
+    """Whether a demo host has eight whole devices and no trouble."""
+    return host.devices == DEVICES and not host.is_mig and demo.condition(host, START) == demo.Condition()
 
 
 async def serve(process: asyncssh.SSHServerProcess[bytes], pattern: Pattern) -> None:

@@ -9,11 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from gputop.cli.diagnostics import Exit
 from gputop.cli.main import COMMANDS, SCREEN, parser_for
 from gputop.domain.link import LinkState
 from gputop.domain.problem import ProblemKind
+from gputop.inventory.schema import GroupEntry, HostEntry, InventoryFile
+from gputop.settings.schema import Handshakes, Settings
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,6 +83,25 @@ def test_every_command_and_option_is_in_the_reference(command: object) -> None:
 def test_every_key_is_in_the_reference() -> None:
     text = page("reference/keys.md")
     assert [command.id for command in KEY_COMMANDS if f"| `{command.id}` |" not in text] == []
+
+
+@pytest.mark.parametrize("struct", [InventoryFile, HostEntry, GroupEntry], ids=lambda struct: struct.__name__)
+def test_every_key_of_the_inventory_is_in_the_reference(struct: type[Struct]) -> None:
+    text = page("reference/inventory.md")
+    assert [key for key in struct.__struct_encode_fields__ if f"| `{key}` |" not in text] == []
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    keys = {*Settings.__struct_encode_fields__} - {"handshakes"}
+    keys |= {f"handshakes.{key}" for key in Handshakes.__struct_encode_fields__}
+    text = page("reference/settings.md")
+    assert [key for key in sorted(keys) if f"| `{key}` |" not in text] == []
+
+
+def test_the_reference_names_no_setting_that_gputop_does_not_have() -> None:
+    table = page("reference/settings.md").partition("| key |")[2].partition("```")[0]
+    keys = {key.partition(".")[0] for key in re.findall(r"^\| `([\w.]+)` \|", table, re.MULTILINE)}
+    assert keys == set(Settings.__struct_encode_fields__)
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
