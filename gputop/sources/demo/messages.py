@@ -67,8 +67,6 @@ def frame(host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SE
         "partitions": _partitions(host, t, values),
         "processes": _processes(host, t, values),
     }
-    if problems := _host_problems(host, trouble):
-        message["problems"] = problems
     if device_problems := _device_problems(host, trouble):
         message["device_problems"] = device_problems
     return message
@@ -217,7 +215,7 @@ def _partitions(host: DemoHost, t: float, values: list[Measured | None]) -> Mess
                     "utilization_percent": None,
                 }
             )
-    return _by_column(rows)
+    return _by_column(rows, "device_index")
 
 
 def _processes(host: DemoHost, t: float, values: list[Measured | None]) -> Message:
@@ -236,7 +234,7 @@ def _processes(host: DemoHost, t: float, values: list[Measured | None]) -> Messa
         if job is not None:
             number = rank(host, lane.first, position)
             rows.append(_process(host, job, position, job_memory(host, job, number, t), position, None, value))
-    return _by_column(rows)
+    return _by_column(rows, "device_index", "pid")
 
 
 def _process(
@@ -265,8 +263,9 @@ def _process(
     }
 
 
-def _by_column(rows: list[Message]) -> Message:
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+def _by_column(rows: list[Message], *keys: str) -> Message:
+    """`rows` as columns; `keys` are the columns that a table has even without rows."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else keys)}
 
 
 def _host_problems(host: DemoHost, trouble: Condition) -> list[Message]:
