@@ -7,5 +7,7 @@ if [ -t 0 ] && [ -t 1 ]; then
     exec .venv/bin/gputop demo "$@"
 fi
 echo "gputop: no terminal here, so this is a snapshot of the demo fleet; in a terminal, make demo shows it live" >&2
-# Exit code 1 says that a host could not be read: the demo fleet always has one.
-.venv/bin/gputop snapshot --demo --format table "$@" || [ $? -eq 1 ]
+code=0
+.venv/bin/gputop snapshot --demo --format table "$@" || code=$?
+# 1 says that a host could not be read: the demo fleet always has one.
+[ "$code" = 1 ] || exit "$code"

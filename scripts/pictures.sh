@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 take() {
     # Exit code 1 says that a host could not be read: the demo fleet always has one.
     .venv/bin/gputop snapshot --demo --at 2026-03-02T09:30:00Z --format svg --size "$3" --view "$2" \
-        --output "docs/images/$1.svg" || [ $? -eq 1 ]
+        --output "docs/images/$1.svg" || [ $? = 1 ]
 }
 
 mkdir -p docs/images

@@ -38,14 +38,15 @@ class Parser(argparse.ArgumentParser):
         summary = message.removeprefix("argument ")
         sys.exit(diagnostics.fail(summary, f'"{self.prog} --help" lists the options'))
 
-    def parse_words(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The options of `argv` in any place, and its other words in order; everything after `--` is a word."""
+    def parse_words(self, argv: Sequence[str]) -> argparse.Namespace:
+        """The options of `argv` in any place; its other words as `hosts`, those after `--` as `literal_hosts`."""
         before, after = _split_at_dashes(argv)
         args, words = self.parse_known_args(before)
         for word in words:
             if word.startswith("-"):
                 sys.exit(self._unknown_option(word))
-        return args, [*words, *after]
+        args.hosts, args.literal_hosts = words, after
+        return args
 
     def _unknown_option(self, word: str) -> Exit:
         name = word.partition("=")[0]

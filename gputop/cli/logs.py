@@ -31,14 +31,14 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\n    " if c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def quiet() -> None:
-    """Keep the logging of libraries off standard error, which belongs to the screen and to `diagnostics`."""
-    logging.getLogger().addHandler(logging.NullHandler())
-    logging.captureWarnings(True)
-
-
 def start(log_file: str | None, *, debug: bool) -> Exit | None:
-    """Log into `log_file` (with `debug` alone: into the state folder); an exit code when it cannot be written."""
+    """Log into `log_file` (with `debug` alone: into the state folder), else nowhere; an exit code when it cannot be
+    written. Libraries' warnings never reach standard error: that belongs to the screen and to `diagnostics`."""
+    root = logging.getLogger()
+    logging.captureWarnings(True)
+    if log_file is None and not debug:
+        root.addHandler(logging.NullHandler())
+        return None
     path = Path(log_file).expanduser() if log_file is not None else locations.state_folder() / "gputop.log"
     try:
         if log_file is None:
@@ -47,7 +47,6 @@ def start(log_file: str | None, *, debug: bool) -> Exit | None:
     except OSError as failure:
         return diagnostics.fail(f"cannot write the log file {path}: {failure.strerror}")
     handler.setFormatter(_Lines())
-    root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if debug else logging.INFO)
     return None

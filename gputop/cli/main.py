@@ -5,7 +5,7 @@ A command is one module with two functions:
     def add_arguments(parser: argparse.ArgumentParser) -> None: ...   # its own options only, no positional arguments
     def run(args: argparse.Namespace) -> int: ...                     # an exit code of `diagnostics.Exit`
 
-`main` adds the shared options, puts the words that are no options into `args.hosts` (a list), and guards `run` against
+`main` adds the shared options, keeps the words that are no options for `selection` to read, and guards `run` against
 Ctrl-C, a closed pipe and gputop's own bugs. A module that is listed here imports nothing heavy at its top: `--help` of
 the command loads it. Commands that take hosts get their `Selection` from `gputop.cli.options.selection(args)`.
 """
@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gputop.cli import arguments, diagnostics
+from gputop.cli import arguments, diagnostics, logs
 from gputop.cli.arguments import Parser
 from gputop.cli.diagnostics import Exit
 
@@ -84,22 +84,17 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 
 def _run(argv: list[str]) -> int:
     command, rest = _find_command(argv)
-    module = importlib.import_module(command.module)
     parser = parser_for(command)
-    args, hosts = parser.parse_words(rest)
+    args = parser.parse_words(rest)
+    hosts = args.hosts + args.literal_hosts
     if hosts and not command.takes_hosts:
         return diagnostics.fail(
-            f'"gputop {command.name}" takes no hosts, and got "{hosts[0]}"', f'"{parser.prog} --help" lists its options'
+            f'"{parser.prog}" takes no hosts, and got "{hosts[0]}"', f'"{parser.prog} --help" lists its options'
         )
-    args.command = command.name
-    args.hosts = hosts
-    if args.debug or args.log_file is not None:
-        from gputop.cli import logs  # only when asked for
-
-        problem = logs.start(args.log_file, debug=args.debug)
-        if problem is not None:
-            return problem
-    code: int = module.run(args)
+    problem = logs.start(args.log_file, debug=args.debug)
+    if problem is not None:
+        return problem
+    code: int = importlib.import_module(command.module).run(args)
     return code
 
 
@@ -176,7 +171,5 @@ def _abandon_stdout() -> None:
 
 
 def _report_bug(failure: Exception) -> int:
-    from gputop.cli import logs  # only a bug needs it
-
     where = logs.keep_traceback(failure)
     return diagnostics.fail(f"internal error: {type(failure).__name__}: {failure}", where, code=Exit.PARTIAL)
