@@ -173,7 +173,7 @@ class _Walk:
         self.file = file
         self.title = title
         self.problems: list[ConfigProblem] = []
-        self._titles: list[str] = []
+        self._owners: list[tuple[yaml.MappingNode, Keys]] = []
         self._fields: dict[type, dict[str, inspect.Field]] = {}
 
     def value(self, node: yaml.Node, kind: inspect.Type, keys: Keys) -> Any:
@@ -198,7 +198,7 @@ class _Walk:
 
     def _struct(self, node: yaml.MappingNode, kind: inspect.StructType, keys: Keys) -> Any:
         fields = self._fields.setdefault(kind.cls, {field.encode_name: field for field in kind.fields})
-        self._titles.append(self._title(node, keys))
+        self._owners.append((node, keys))
         values: dict[str, Any] = {}
         for name, key, inner in self._pairs(node):
             field = fields.get(name)
@@ -206,60 +206,67 @@ class _Walk:
                 near = did_you_mean(name, list(fields))
                 allowed = f"Keys allowed here: {', '.join(sorted(fields))}"
                 hint = f"{near} {allowed}" if near else allowed
-                self._note(key, f'unknown key "{name}" in {self._titles[-1]}', hint)
+                self._note(key, f'unknown key "{name}" in {self._owner()}', hint)
                 values[name] = _BAD
             else:
                 values[field.name] = self.value(inner, field.type, (*keys, name))
         missing = [field.encode_name for field in kind.fields if field.required and field.name not in values]
         for name in missing:
-            self._note(node, f'{self._titles[-1]} has no "{name}"', f'add "{name}: …"')
-        self._titles.pop()
+            self._note(node, f'{self._owner()} has no "{name}"', f'add "{name}: …"')
+        self._owners.pop()
         return _BAD if missing or _BAD in values.values() else kind.cls(**values)
 
     def _dict(self, node: yaml.MappingNode, kind: inspect.DictType, keys: Keys) -> Any:
-        self._titles.append(self._title(node, keys))
+        self._owners.append((node, keys))
         values = {name: self.value(inner, kind.value_type, (*keys, name)) for name, _, inner in self._pairs(node)}
-        self._titles.pop()
+        self._owners.pop()
         return _BAD if _BAD in values.values() else values
 
-    def _title(self, node: yaml.MappingNode, keys: Keys) -> str:
-        return self.title(keys, {k.value: v.value for k, v in node.value if isinstance(v, yaml.ScalarNode)})
+    def _owner(self) -> str:
+        """The mapping that is being read, in words."""
+        node, keys = self._owners[-1]
+        plain = {
+            key.value: value.value
+            for key, value in node.value
+            if isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode)
+        }
+        return self.title(keys, plain)
 
     def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
         """Name, key node and value node of each entry whose key is a text that stands there once."""
         seen: dict[str, yaml.Node] = {}
         for key, inner in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._note(key, f"a key in {self._titles[-1]} is a list or a mapping", "a key is a text")
+                self._note(key, f"a key in {self._owner()} is a list or a mapping", "a key is a text")
             elif key.tag == f"{_TAG}merge":
                 self._note(key, 'merge keys ("<<") are not understood', "write the keys out")
             elif key.tag != f"{_TAG}str":
-                summary = f"the key {key.value} in {self._titles[-1]} is none: {_read_as(key)}"
+                summary = f"the key {key.value} in {self._owner()} is none: {_read_as(key)}"
                 self._note(key, summary, f'quote it: "{key.value}"')
             elif key.value in seen:
                 first = _place(seen[key.value])[0]
-                self._note(key, f'the key "{key.value}" stands twice in {self._titles[-1]}', f"first on line {first}")
+                self._note(key, f'the key "{key.value}" stands twice in {self._owner()}', f"first on line {first}")
             else:
                 seen[key.value] = key
                 yield key.value, key, inner
 
     def _mismatch(self, node: yaml.Node, options: Sequence[inspect.Type], keys: Keys) -> None:
         names = [key for key in keys if isinstance(key, str)]
-        owner = f" in {self._titles[-1]}" if len(keys) > 1 and self._titles else ""
+        owner = f" in {self._owner()}" if len(names) > 1 and self._owners else ""
         subject = f'"{names[-1]}"{owner}' if names else "the file"
         if keys and isinstance(keys[-1], int):
             subject = f"an entry of {subject}"
         found, hint = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping", None
         if isinstance(node, yaml.ScalarNode):
             found = f'"{node.value}"' if node.value else "nothing"
-            if node.tag != f"{_TAG}str" and node.value and any(isinstance(o, inspect.StrType) for o in options):
+            if not node.tag.startswith(_TAG):
+                found, hint = f"a value with the tag {node.tag}", "remove the tag"
+            elif node.tag != f"{_TAG}str" and node.value and any(isinstance(o, inspect.StrType) for o in options):
                 found, hint = f"{node.value}: {_read_as(node)}", f'quote it: "{node.value}"'
             elif any(isinstance(o, inspect.TimeDeltaType) for o in options) and _DECIMAL.fullmatch(node.value):
                 hint = f"a time needs its unit: {node.value}s"
             elif node.style and any(isinstance(o, inspect.IntType | inspect.BoolType) for o in options):
                 hint = "remove the quotes"
-            elif not node.tag.startswith(_TAG):
-                found, hint = f"a value with the tag {node.tag}", "remove the tag"
         self._note(node, f"{subject} must be {_expected(options)}, not {found}", hint)
 
     def _note(self, node: yaml.Node, summary: str, hint: str | None = None) -> None:

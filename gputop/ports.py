@@ -89,6 +89,10 @@ class Transport(Protocol):
         """Reach a host; an error is a value. Cancelling it leaves nothing open."""
         ...
 
+    def forget(self) -> None:
+        """Forget waiting times and failures: a person wants it tried now."""
+        ...
+
     async def close(self) -> None:
         """Close shared connections (jump hosts)."""
         ...

@@ -24,11 +24,13 @@ class Exit(IntEnum):
 
 
 def say(text: str) -> None:
-    """Write one message for a person to standard error. A closed standard error is nobody listening."""
+    """Write one message for a person to standard error; control characters in it are written as escapes.
+
+    A closed standard error is nobody listening."""
     if sys.stderr is None:
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr, flush=True)
     except OSError:
         return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from gputop.cli import diagnostics, terminal
+from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 
 
@@ -17,6 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.reset_terminal:
+        from gputop.cli import terminal  # knows the sequences of the screen
+
         terminal.reset()
         return Exit.DONE
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

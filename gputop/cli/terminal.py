@@ -5,20 +5,12 @@ from __future__ import annotations
 import sys
 import termios
 
-RESET = (
-    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l"  # mouse reports off
-    "\x1b[?1004l"  # focus reports off
-    "\x1b[?2004l"  # bracketed paste off
-    "\x1b[?2026l"  # synchronized output off
-    "\x1b[<u"  # kitty keyboard protocol off
-    "\x1b[?1049l"  # back from the alternate screen
-    "\x1b[?7h\x1b[?25h\x1b[0m"  # wrap lines, show the cursor, plain text
-)
+from gputop.tui.terminal import RESET
 
 
 def reset() -> None:
     """Write the reset sequence to standard output, and let the terminal echo and edit lines again."""
-    sys.stdout.write(RESET)
+    sys.stdout.write(RESET.decode("ascii"))
     sys.stdout.flush()
     if sys.stdin.isatty():
         descriptor = sys.stdin.fileno()

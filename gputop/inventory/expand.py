@@ -33,6 +33,8 @@ def expand(pattern: str) -> tuple[str, ...] | BadPattern:
     """
     if _PLAIN.fullmatch(pattern):
         return (pattern,)
+    if not pattern.isprintable():
+        return BadPattern(f"the host name {ascii(pattern)} holds a control character")
     names: list[str] = []
     for part in split(pattern):
         bad = _refusal(part) or _bad_name(_BRACKET.sub("0", part), part)
@@ -140,7 +142,7 @@ def _count(inside: str) -> int:
 def _bad_name(name: str, pattern: str) -> BadPattern | None:
     if _PLAIN.fullmatch(name) or is_address(name):
         return None
-    shown = f'"{_visible(pattern)}"'
+    shown = f'"{pattern}"'
     reason = unfit(name)
     if reason is not None:
         return BadPattern(f"the host name {shown} {reason}")
@@ -155,7 +157,3 @@ def _bad_name(name: str, pattern: str) -> BadPattern | None:
     what = "a blank" if odd.isspace() else f'"{odd}"'
     place = "begins with" if name.startswith(odd) else "holds"
     return BadPattern(f"the host name {shown} {place} {what}", hints.get(odd))
-
-
-def _visible(text: str) -> str:
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -24,9 +24,14 @@ TICK_SECONDS = 5.0
 RETRY_SECONDS = 20.0
 
 
+def sample_phase(host: DemoHost, interval: float = INTERVAL_SECONDS) -> float:
+    """By how many seconds the samples of `host` are off whole multiples of `interval`: hosts do not sample in step."""
+    return unit(host.key, 201) * interval
+
+
 def last_sample(host: DemoHost, t: float) -> float:
-    """The newest moment, not after `t`, at which `host` takes a sample: hosts do not sample in step."""
-    phase = unit(host.key, 201) * INTERVAL_SECONDS
+    """The newest moment, not after `t`, at which `host` takes a sample."""
+    phase = sample_phase(host)
     return (t - phase) // INTERVAL_SECONDS * INTERVAL_SECONDS + phase
 
 

@@ -1,0 +1,275 @@
+"""The child process of the demo server (`python -m gputop.sources.demo_child`): see `gputop.sources.demo_server`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import asyncssh
+import msgspec
+
+from gputop.domain.clock import SystemClock
+from gputop.ports import Clock
+from gputop.probes.bundle import parse_command
+from gputop.remote.wire import EXIT_PAYLOAD_SHORT, SILENCE_LIMIT_SECONDS, pack
+from gputop.sources.demo.direct import last_sample, sample_phase
+from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
+from gputop.sources.demo.messages import Message, frame, hello
+from gputop.sources.demo.trouble import condition
+from gputop.sources.demo_server import LOOPBACK, Order, Ready
+
+PATROL_SECONDS = 0.5
+"""How often hosts are looked at that come or go."""
+
+EXIT_NOT_FOUND = 127
+FASTEST_SECONDS = 0.1
+
+Channel: TypeAlias = "asyncssh.SSHServerProcess[bytes]"
+Time: TypeAlias = Callable[[DemoHost], float]
+"""The virtual time of a host's newest sample."""
+
+
+def main() -> int:
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    folder = Path(tempfile.mkdtemp(prefix="gputop-demo-"))
+    try:
+        asyncio.run(_serve(order, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+async def _serve(order: Order, folder: Path) -> None:
+    """Listen for all hosts until standard input ends."""
+    clock = SystemClock()
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    loop.add_reader(0, _watch_parent, ended)
+    client_key = asyncssh.generate_private_key("ssh-ed25519")
+    served = [_Served(host, _time(order, clock), clock, client_key) for host in plan(order.seed, order.hosts)]
+    identity, known_hosts = folder / "id_ed25519", folder / "known_hosts"
+    _write_private(identity, client_key.export_private_key())
+    _write_private(known_hosts, b"".join(host.known_hosts_line for host in served))
+    for host in served:
+        await host.patrol()
+    ready = Ready(
+        folder=str(folder), known_hosts=str(known_hosts), identity=str(identity), ports=[host.port for host in served]
+    )
+    sys.stdout.buffer.write(msgspec.json.encode(ready) + b"\n")
+    sys.stdout.buffer.flush()
+    _log_to(folder / "server.log")
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), PATROL_SECONDS)
+        for host in served:
+            await host.patrol()
+    for host in served:
+        await host.leave()
+
+
+def _watch_parent(ended: asyncio.Event) -> None:
+    if not os.read(0, 4096):
+        ended.set()
+
+
+def _time(order: Order, clock: Clock) -> Time:
+    if order.frozen_at is None:
+        return lambda host: clock.now().timestamp()
+    frozen = order.frozen_at.timestamp()
+    return lambda host: last_sample(host, frozen)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _log_to(path: Path) -> None:
+    """Nobody reads standard error any more; a full pipe would stop the server."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+class _Served:
+    """One host: its port, open while the host can be reached."""
+
+    def __init__(self, host: DemoHost, time: Time, clock: Clock, client_key: asyncssh.SSHKey) -> None:
+        self.host = host
+        self.told = False
+        """A frame of it went out. A silent host tells one, so that there are values to grow old."""
+        self._time = time
+        self._clock = clock
+        self._key = asyncssh.generate_private_key("ssh-ed25519")
+        self._client_keys = asyncssh.import_authorized_keys(client_key.export_public_key().decode())
+        self._connections: set[asyncssh.SSHServerConnection] = set()
+        self._listener: asyncssh.SSHAcceptor | None = None
+        # Bound without listening: connections are refused, and nobody else gets the port while the host is away.
+        self._seat = _bound(0)
+        self.port: int = self._seat.getsockname()[1]
+
+    @property
+    def known_hosts_line(self) -> bytes:
+        return f"[{LOOPBACK}]:{self.port} ".encode() + self._key.export_public_key().strip() + b"\n"
+
+    async def patrol(self) -> None:
+        """Open or close the port, as the host's trouble says."""
+        if not condition(self.host, self._time(self.host)).is_reachable:
+            await self.leave()
+        elif self._listener is None:
+            self._listener = await asyncssh.listen(
+                sock=_bound(self.port),
+                config=None,
+                server_factory=partial(_Door, self._connections),
+                server_host_keys=[self._key],
+                authorized_client_keys=self._client_keys,
+                process_factory=self._answer,
+                encoding=None,
+                line_editor=False,
+                allow_scp=False,
+                gss_host=None,
+            )
+
+    async def leave(self) -> None:
+        """Close the port and drop everybody, as a host does that loses its power."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    async def _answer(self, channel: Channel) -> None:
+        """Do what the server's shell would do with the command of a client."""
+        asked = parse_command(channel.command or "")
+        if asked is None:
+            channel.stderr.write(b"the demo server runs the agent of gputop only\n")
+            channel.exit(EXIT_NOT_FOUND)
+            return
+        size, token = asked
+        channel.stdout.write(token.encode() + b"\n")
+        try:
+            await channel.stdin.readexactly(size)
+        except asyncio.IncompleteReadError:
+            channel.exit(EXIT_PAYLOAD_SHORT)
+            return
+        await _Agent(self, channel, token, self._time, self._clock).run()
+        channel.exit(0)
+
+
+class _Door(asyncssh.SSHServer):
+    """Keeps the list of a host's connections."""
+
+    def __init__(self, connections: set[asyncssh.SSHServerConnection]) -> None:
+        self._connections = connections
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+        self._connections.add(conn)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self._connection)
+
+
+class _Agent:
+    """What the agent does, with numbers of the demo fleet."""
+
+    def __init__(self, served: _Served, channel: Channel, token: str, time: Time, clock: Clock) -> None:
+        self._served = served
+        self._channel = channel
+        self._token = token
+        self._time = time
+        self._clock = clock
+        self._interval = INTERVAL_SECONDS
+        self._sequence = 0
+        self._greeting: Message | None = None
+        self._asked = asyncio.Event()
+        """A frame is wanted at once."""
+
+    async def run(self) -> None:
+        """Frames on a tick until the client says stop, goes away or is silent for too long."""
+        opened = await self._channel.stdin.readline()
+        if not opened.startswith(b"options "):
+            return
+        self._set_interval(json.loads(opened[8:])["interval"])
+        ticking = asyncio.create_task(self._tick())
+        try:
+            reason = await self._obey()
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+        if reason is not None:
+            self._say({"k": "bye", "reason": reason})
+
+    async def _obey(self) -> str | None:
+        """Follow control lines; why it was the end, `None` when nobody is there to be told."""
+        while True:
+            try:
+                line = await asyncio.wait_for(self._channel.stdin.readline(), SILENCE_LIMIT_SECONDS)
+            except (TimeoutError, asyncssh.Error, OSError):
+                return None
+            match line.split():
+                case [] if not line:
+                    return None
+                case [b"stop"]:
+                    return "stop"
+                case [b"sample"]:
+                    self._asked.set()
+                case [b"interval", seconds]:
+                    self._set_interval(float(seconds))
+                    self._asked.set()
+
+    def _set_interval(self, seconds: float) -> None:
+        self._interval = max(FASTEST_SECONDS, seconds)
+
+    async def _tick(self) -> None:
+        while True:
+            self._tell()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), self._seconds_to_next())
+            self._asked.clear()
+
+    def _seconds_to_next(self) -> float:
+        """Each host samples on a grid of its own; what is nearly due counts as done."""
+        passed = (self._time(self._served.host) - sample_phase(self._served.host, self._interval)) % self._interval
+        left = self._interval - passed
+        return left if left > 0.1 * self._interval else left + self._interval
+
+    def _tell(self) -> None:
+        host, t = self._served.host, self._time(self._served.host)
+        greeting = hello(host, t, self._interval)
+        is_silent = condition(host, t).is_silent
+        if greeting != self._greeting and not (is_silent and self._greeting):
+            self._greeting = greeting
+            self._say(greeting)
+        if is_silent and self._served.told:
+            return
+        self._served.told = True
+        self._sequence += 1
+        self._say(frame(host, t, self._sequence, self._interval))
+
+    def _say(self, message: Message) -> None:
+        self._channel.stdout.write(pack(self._token, message))
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket on a loopback port that several sockets of ours may hold; 0: any free one."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    found.bind((LOOPBACK, port))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The hops to a host: ProxyJump followed through the inventory and ssh_config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gputop.domain.host import Endpoint, HostKeyPolicy, HostSpec
+from gputop.domain.link import LinkFailure, LinkState
+from gputop.domain.problem import Problem, ProblemKind
+from gputop.transport.sshconfig import Resolved, SshConfig, hop_spec
+
+
+class Hop(Struct, frozen=True, kw_only=True):
+    """One machine to log in to."""
+
+    name: str
+    """As the user wrote it."""
+    resolved: Resolved
+    host_keys: HostKeyPolicy
+
+
+Route = tuple[Hop, ...]
+"""First hop first, the host itself last."""
+
+
+def endpoint(route: Route) -> Endpoint:
+    """`route` in words for the screen."""
+    *jumps, last = (hop.resolved for hop in route)
+    return Endpoint(address=last.hostname, port=last.port, user=last.user, jump=tuple(jump.target for jump in jumps))
+
+
+async def find_route(spec: HostSpec, hosts: Mapping[str, HostSpec], config: SshConfig) -> Route | LinkFailure:
+    """The hops to `spec`. A jump is a host of the inventory (`hosts`), else a name for ssh_config, else an address.
+
+    The first jump is reached by its own jumps, each further one through the one before it, as with `ssh -J a,b`."""
+    found = await _follow(spec, hosts, config, ())
+    if isinstance(found, Problem):
+        return LinkFailure(state=LinkState.UNREACHABLE, problem=found)
+    return found
+
+
+async def _follow(
+    spec: HostSpec, hosts: Mapping[str, HostSpec], config: SshConfig, behind: tuple[str, ...]
+) -> Route | Problem:
+    if spec.name in behind:
+        circle = " > ".join((*behind[behind.index(spec.name) :], spec.name))
+        return Problem(
+            kind=ProblemKind.SSH_CONFIG,
+            summary=f"jump hosts go round in a circle: {circle}",
+            hint="correct `jump` in the inventory or ProxyJump in ssh_config, then press F5",
+        )
+    behind = (*behind, spec.name)
+    found = await config.resolve(spec)
+    if isinstance(found, Problem):
+        return found
+    route: Route = ()
+    for position, name in enumerate(found.jump):
+        jump = hosts.get(name) or hop_spec(name, spec)
+        if position:
+            jump = replace(jump, jump=())
+        hops = await _follow(jump, hosts, config, behind)
+        if isinstance(hops, Problem):
+            if hops.summary.startswith("jump "):
+                return hops
+            return replace(hops, summary=f"jump host {name}: {hops.summary}")
+        route += hops
+    return (*route, Hop(name=spec.name, resolved=found, host_keys=spec.host_keys))

@@ -1,0 +1,281 @@
+"""The app: theme, navigation, global commands. Knows nothing of how a Fleet comes to be."""
+
+from __future__ import annotations
+
+import gputop.tui.environment  # noqa: F401, I001  Textual reads the environment when it is imported
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+from textual.command import CommandPalette
+from textual.theme import Theme
+
+from gputop.export.write import replace_file
+from gputop.fleet.fleet import Fleet
+from gputop.fleet.series import SeriesStore
+from gputop.tui.bindings import PaletteCommands, bindings, textual_keymap
+from gputop.tui.bridge import Feed, FleetUpdated, follow
+from gputop.tui.commands import COMMANDS, Command, Scope, with_keymap
+from gputop.tui.draw import remote
+from gputop.tui.history import History
+from gputop.tui.look import Look
+from gputop.tui.private_api import ScreenApp, ScreenDriver
+from gputop.tui.screens.base import CommandScreen
+from gputop.tui.screens.fleet import FleetScreen
+from gputop.tui.screens.page import HelpScreen, HostScreen, StartScreen
+from gputop.tui.summary import Head
+from gputop.tui.terminal import ending_signals, guarded
+from gputop.tui.views import VIEWS
+
+STYLES = Path(__file__).parent / "styles"
+
+INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Seconds between two frames that `+` and `_` step through."""
+
+MESSAGE_SECONDS = 4
+
+WANTS_DEMO = -1
+"""What `run_screen` returns when the user asks for the demo on the start page."""
+
+EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
+"""What is drawn before there is a Fleet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenOptions:
+    """How the screen is to look and behave."""
+
+    theme: Theme
+    ascii_only: bool = False
+    mouse: bool = False
+    keymap: dict[str, str] = field(default_factory=dict)
+    title: str = ""
+    """Shown in the header: the inventory's name."""
+    zone: tzinfo | None = None
+    """Times are shown in it; `None`: this machine's."""
+    view: str = "hosts"
+    """`hosts`, `gpus`, `processes` or `host:NAME`."""
+    interval_seconds: float = 2.0
+    """Where `+` and `_` start from."""
+
+
+class GputopApp(ScreenApp):
+    """Draws Fleets as they come from a feed, or one that never changes."""
+
+    CSS_PATH = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss")]
+    BINDINGS = bindings(Scope.EVERYWHERE)
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "gputop"
+
+    def __init__(
+        self,
+        options: ScreenOptions,
+        *,
+        make_feed: Callable[[], Feed] | None = None,
+        fixed: tuple[Fleet, SeriesStore] | None = None,
+        watches: bool = True,
+    ) -> None:
+        """`make_feed` is called after the first paint. `watches`: `False` shows the start page."""
+        self.options = options
+        super().__init__(driver_class=ScreenDriver)
+        self.register_theme(options.theme)
+        self.theme = options.theme.name
+        self.ascii_only = options.ascii_only
+        self.commands: tuple[Command, ...] = with_keymap(COMMANDS, options.keymap)
+        self.newest: Fleet | None = fixed[0] if fixed else None
+        self.series = fixed[1] if fixed else SeriesStore()
+        self.paused_at: Fleet | None = None
+        self.wants_demo = False
+        self.interval_seconds = options.interval_seconds
+        self.history = History()
+        self.end_soon: Callable[[int], None] = lambda code: None
+        self._make_feed = make_feed
+        self._feed: Feed | None = None
+        self._watches = watches
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return self.options.theme.variables
+
+    def on_mount(self) -> None:
+        self.set_keymap(textual_keymap(self.options.keymap))
+        if not self._watches:
+            self.push_screen(StartScreen())
+            return
+        place = self.options.view
+        self.fleet_screen = FleetScreen(place if place in VIEWS else "hosts")
+        self.push_screen(self.fleet_screen)
+        if place in VIEWS:
+            self.history.visit(place)
+        else:
+            self.history.visit("hosts")
+            self.go(place)
+        if self._make_feed is not None:
+            self.call_after_refresh(self._follow)
+
+    def _follow(self) -> None:
+        assert self._make_feed is not None
+        self._feed = self._make_feed()
+        self.series = self._feed.series
+        self.run_worker(follow(self._feed, self), name="feed")
+
+    # --- what screens draw ---------------------------------------------------------------------------------------------
+
+    @property
+    def fleet(self) -> Fleet:
+        """What is shown: the newest Fleet, or the one the display was paused at."""
+        fleet = self.paused_at or self.newest
+        return fleet if fleet is not None else EMPTY
+
+    @property
+    def look(self) -> Look:
+        return Look(
+            as_of=self.fleet.as_of, series=self.series, ascii_only=self.ascii_only, zone=self.options.zone
+        )
+
+    def head(self, screen: FleetScreen | None = None) -> Head:
+        """What headers say besides the Fleet."""
+        paused = None
+        if self.paused_at is not None and self.newest is not None:
+            paused = (self.newest.as_of - self.paused_at.as_of).total_seconds()
+        if screen is None:
+            return Head(title=self.options.title, paused_seconds=paused)
+        state = screen.state
+        return Head(
+            title=self.options.title, view=screen.view, sort=state.sort, descending=state.descending,
+            filter=screen.filter_text, shown=len(screen.table.rows), marks=len(state.marks), paused_seconds=paused,
+        )  # fmt: skip
+
+    def on_fleet_updated(self, message: FleetUpdated) -> None:
+        self.newest = message.update.fleet
+        self._draw()
+
+    def _draw(self) -> None:
+        screen = self.screen
+        if isinstance(screen, CommandScreen) and screen.is_mounted:
+            screen.draw()
+
+    def say(self, text: str) -> None:
+        """One line for the user, gone by itself."""
+        self.notify(remote(text), timeout=MESSAGE_SECONDS, markup=False)
+
+    # --- navigation ----------------------------------------------------------------------------------------------------
+
+    def go(self, place: str, *, record: bool = True) -> None:
+        """Show a view or `host:NAME`."""
+        if record:
+            self.history.visit(place)
+        while len(self.screen_stack) > 1 and self.screen is not self.fleet_screen:
+            self.pop_screen()
+        if place in VIEWS:
+            if self.fleet_screen.is_mounted:
+                self.fleet_screen.show_view(place)
+        else:
+            self.push_screen(HostScreen(place.removeprefix("host:")))
+
+    def leave(self) -> None:
+        """Leave a page for what is under it."""
+        if isinstance(self.screen, HostScreen):
+            self.go(self.fleet_screen.view)
+        elif len(self.screen_stack) > 2:
+            self.pop_screen()
+
+    def do_view_hosts(self) -> None:
+        self.go("hosts")
+
+    def do_view_gpus(self) -> None:
+        self.go("gpus")
+
+    def do_view_processes(self) -> None:
+        self.go("processes")
+
+    def do_view_last(self) -> None:
+        self._go_if(self.history.last(), record=True)
+
+    def do_history_back(self) -> None:
+        self._go_if(self.history.back(), record=False)
+
+    def do_history_forward(self) -> None:
+        self._go_if(self.history.forward(), record=False)
+
+    def _go_if(self, place: str | None, *, record: bool) -> None:
+        if place is not None:
+            self.go(place, record=record)
+
+    def action_run(self, command_id: str) -> None:
+        """Run a command of the registry on the screen in front."""
+        if isinstance(self.screen, CommandScreen):
+            self.screen.action_run(command_id)
+        elif command_id == "quit.now":
+            self.do_quit_now()
+
+    # --- commands --------------------------------------------------------------------------------------------------------
+
+    def do_help(self) -> None:
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    def do_palette(self) -> None:
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette([PaletteCommands], placeholder="a command"))
+
+    def do_back(self) -> None:
+        """Nothing to go back from."""
+
+    def do_quit_now(self) -> None:
+        self.end_soon(0)
+        self.exit(0)
+
+    def do_display_pause(self) -> None:
+        self.paused_at = self.newest if self.paused_at is None else None
+        self._draw()
+
+    def do_interval_longer(self) -> None:
+        self._set_interval(next((step for step in INTERVALS if step > self.interval_seconds), INTERVALS[-1]))
+
+    def do_interval_shorter(self) -> None:
+        self._set_interval(next((step for step in reversed(INTERVALS) if step < self.interval_seconds), INTERVALS[0]))
+
+    def _set_interval(self, seconds: float) -> None:
+        self.interval_seconds = seconds
+        if self._feed is not None:
+            self._feed.set_interval(seconds)
+        self.say(f"every host is asked every {seconds:g} s")
+
+    def do_retry(self) -> None:
+        screen = self.screen
+        hosts = (screen.host,) if isinstance(screen, HostScreen) else self.fleet_screen.targets()
+        if self._feed is not None and hosts:
+            self._feed.retry(hosts)
+            self.say(f"asking {hosts[0]} again" if len(hosts) == 1 else f"asking {len(hosts)} hosts again")
+
+    def do_redraw(self) -> None:
+        self.refresh(layout=True)
+
+    def do_suspend(self) -> None:
+        self.action_suspend_process()
+
+    def do_snapshot(self) -> None:
+        moment = self.fleet.as_of.astimezone(self.options.zone)
+        path = Path(f"gputop-{moment:%Y%m%d-%H%M%S}.svg")
+        try:
+            replace_file(path, self.screen_svg("gputop").encode())
+        except OSError as failure:
+            self.say(f"cannot write {path}: {failure.strerror}")
+        else:
+            self.say(f"saved {path.absolute()}")
+
+
+def run_screen(make_feed: Callable[[], Feed] | None, options: ScreenOptions) -> int:
+    """Show the screen until the user leaves; the exit code. `make_feed` is called after the first paint; `None` shows
+    the start page, and `WANTS_DEMO` is returned when the user asks for the demo there."""
+    with guarded() as terminal:
+        app = GputopApp(options, make_feed=make_feed, watches=make_feed is not None)
+        app.terminal_file = terminal.file
+        app.end_soon = terminal.end_soon
+        with ending_signals(terminal, app.end):
+            code = app.run(mouse=options.mouse)
+    if app.wants_demo:
+        return WANTS_DEMO
+    return app.return_code or 0 if code is None else code

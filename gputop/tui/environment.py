@@ -1,0 +1,15 @@
+"""Settings that Textual reads from the environment when it is imported; import this module before Textual.
+
+What the user has set stays.
+"""
+
+from __future__ import annotations
+
+import os
+
+FRAMES_PER_SECOND = "15"
+"""The first paint after a pause is immediate; this limits only bursts, so that slow links are not flooded."""
+
+os.environ.setdefault("TEXTUAL_FPS", FRAMES_PER_SECOND)
+os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+os.environ.setdefault("TEXTUAL_SMOOTH_SCROLL", "0")

@@ -1,0 +1,77 @@
+"""What drawing depends on besides the Fleet, and the signs and words of states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+
+from gputop.domain.link import LinkState
+from gputop.fleet.series import BUCKET_SECONDS, SeriesStore
+from gputop.tui.draw import Span, Spans, to_ascii
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How to draw: the same Fleet and the same Look give the same screen."""
+
+    as_of: datetime
+    series: SeriesStore = field(default_factory=SeriesStore)
+    ascii_only: bool = False
+    zone: tzinfo | None = None
+    """Times are shown in it; `None`: this machine's."""
+
+    @property
+    def phase(self) -> int:
+        """Number of the newest bucket of trends, in absolute time."""
+        return int(self.as_of.timestamp() // BUCKET_SECONDS)
+
+    def plain(self, spans: Spans) -> Spans:
+        """`spans` in ASCII where only that can be drawn."""
+        return tuple((to_ascii(text), name) for text, name in spans) if self.ascii_only else spans
+
+
+ABSENT: Span = ("–", "faint")
+
+SIGNS: dict[LinkState, Span] = {
+    LinkState.OK: ("●", "ok"),
+    LinkState.DEGRADED: ("▲", "warn"),
+    LinkState.STALE: ("◌", "warn"),
+    LinkState.THROTTLED: ("◌", "warn"),
+    LinkState.UNREACHABLE: ("✕", "bad"),
+    LinkState.AUTH_FAILED: ("✕", "bad"),
+    LinkState.HOST_KEY_REJECTED: ("✕", "bad"),
+    LinkState.UNSUPPORTED: ("✕", "bad"),
+    LinkState.PENDING: ("○", "faint"),
+    LinkState.CONNECTING: ("○", "dim"),
+}
+
+WORDS: dict[LinkState, str] = {state: state.value.replace("-", " ") for state in LinkState} | {
+    LinkState.HOST_KEY_REJECTED: "key refused",
+}
+"""At most 11 cells."""
+
+LOST: Span = ("✕", "bad")
+TROUBLED: Span = ("▲", "warn")
+
+THROTTLE_WORDS: dict[str, str] = {
+    "hw_thermal": "thermal",
+    "sw_thermal": "thermal",
+    "hw_power_brake": "brake",
+    "hw_slowdown": "slowdown",
+    "sw_power_cap": "power cap",
+    "sync_boost": "sync",
+    "app_clocks": "app clock",
+    "display_clocks": "display",
+}
+"""Why a device is slow, worst first. `idle` is no slowness."""
+
+
+def why_slow(reasons: list[str] | None) -> Span:
+    """The worst reason in words; blank when there is none, `–` when it is not known."""
+    if reasons is None:
+        return ABSENT
+    for reason, words in THROTTLE_WORDS.items():
+        if reason in reasons:
+            calm = reason in ("sw_power_cap", "app_clocks", "sync_boost", "display_clocks")
+            return (words, "dim" if calm else "warn")
+    return ("", "text")

@@ -1,0 +1,382 @@
+"""Pages of text: the detail of a host, everything about a row, help, the start page. Pure functions to lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import asdict
+
+from gputop.catalog import format as show
+from gputop.domain.host import Host
+from gputop.domain.link import TROUBLE, LinkState
+from gputop.domain.problem import Problem
+from gputop.fleet.series import HOST
+from gputop.tui.arrange import partition_cell
+from gputop.tui.columns import Column, place
+from gputop.tui.commands import Command, Scope, key_sign
+from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
+from gputop.tui.look import SIGNS, WORDS, Look
+from gputop.tui.rows import SHOWN, GpuRow, HostRow, ProcessRow, Row, gpu_rows, process_rows, reason
+from gputop.tui.summary import table_header
+from gputop.tui.views import GPUS, PROCESSES, tone
+
+CHART_LINES = 4
+LEAST_CHART_WIDTH = 30
+HISTORY_SHOWN = 8
+
+
+def panel(title: str, body: Sequence[Spans], width: int, look: Look) -> list[Spans]:
+    """`body` in a frame of `width` cells."""
+    if width < 24:
+        return [((title, "dim"),), *body]
+    inner = width - 4
+    head: Spans = (
+        ("╭─ ", "rule"), (title, "strong"), (" " + "─" * (width - 5 - width_of(((title, ""),))) + "╮", "rule"),
+    )  # fmt: skip
+    lines: list[Spans] = [head]
+    lines += [(("│ ", "rule"), *fit(line, inner), (" │", "rule")) for line in body]
+    lines.append((("╰" + "─" * (width - 2) + "╯", "rule"),))
+    return [look.plain(line) for line in lines]
+
+
+def beside(left: list[Spans], right: list[Spans], width: int) -> list[Spans]:
+    """Two blocks next to each other; `width`: of the left one."""
+    count = max(len(left), len(right))
+    blank: Spans = ((" " * width, "text"),)
+    return [
+        (*(left[y] if y < len(left) else blank), (" ", "text"), *(right[y] if y < len(right) else ()))
+        for y in range(count)
+    ]
+
+
+# --- the detail of one host ------------------------------------------------------------------------------------------
+
+
+def host_head(host: Host, look: Look, width: int) -> Spans:
+    """The first line of a host's page."""
+    sign, name = SIGNS[host.link.state]
+    age = host.age_seconds(look.as_of)
+    fresh = "no data yet" if age is None else f"data {'<1 s' if age < 1 else show.duration(age)}"
+    zone = look.as_of.astimezone(look.zone)
+    left: Spans = ((f" {remote(host.name)} ", "title"), (f"  {sign} {WORDS[host.link.state]}", name))
+    right: Spans = ((f"{zone:%H:%M:%S %Z}  ", "dim"), (f"{fresh} ", "dim"))
+    room = max(0, width - width_of(right) - 1)
+    return look.plain((*fit(left, room), (" ", "text"), *right))
+
+
+def host_page(host: Host, look: Look, width: int) -> list[Spans]:
+    """Facts, problems, devices, trends, processes and the link's history of one host."""
+    lines: list[Spans] = [((" ", "text"),)]
+    lines += _facts(host, look, width)
+    problems = _problem_lines(host, look)
+    if problems:
+        lines += panel("Problems", problems, width, look)
+    if host.frame is not None and host.frame.devices:
+        lines += _trends(host, look, width)
+        lines += panel("Devices", _device_lines(host, look, width - 4), width, look)
+        lines += panel("Processes", _process_lines(host, look, width - 4), width, look)
+    lines += panel("Link", _history_lines(host, look), width, look)
+    return lines
+
+
+def _facts(host: Host, look: Look, width: int) -> list[Spans]:
+    spec, frame, endpoint = host.spec, host.frame, host.endpoint
+    address = endpoint.address if endpoint else spec.address or spec.name
+    port = f":{endpoint.port}" if endpoint and endpoint.port != 22 else ""
+    user = endpoint.user if endpoint else spec.user
+    hops = endpoint.jump if endpoint else spec.jump or ()
+    pairs: list[tuple[str, str | None]] = [
+        ("address", "this machine" if spec.local else f"{user + '@' if user else ''}{address}{port}"),
+        ("via", " > ".join(hops)),
+        ("groups", " ".join(spec.groups)),
+        *spec.labels.items(),
+    ]
+    if frame is not None:
+        facts, values = frame.facts, frame.host
+        boot = facts.boot_id[:8] if facts.boot_id else None
+        pairs += [
+            ("driver", facts.driver_version),
+            ("CUDA", facts.cuda_version),
+            ("read by", frame.route),
+            ("system", facts.os_name),
+            ("kernel", facts.kernel_version),
+            ("up", show.duration(values.uptime_seconds) if values.uptime_seconds is not None else None),
+            ("boot", boot),
+            ("CPU", _cpu(host)),
+            ("memory", _pair(values.memory_used_bytes, values.memory_total_bytes)),
+            ("interval", f"{frame.interval_seconds:g} s"),
+        ]
+        if host.clock_skew_seconds is not None and abs(host.clock_skew_seconds) >= 2:
+            pairs.append(("clock", f"{host.clock_skew_seconds:+.0f} s off"))
+    return [look.plain(line) for line in _flow(pairs, width)]
+
+
+def _cpu(host: Host) -> str | None:
+    assert host.frame is not None
+    facts, values = host.frame.facts, host.frame.host
+    parts = []
+    if facts.cores is not None:
+        parts.append(f"{facts.cores} cores")
+    if values.cpu_utilization_percent is not None:
+        parts.append(show.percent(values.cpu_utilization_percent))
+    if values.load_1m is not None:
+        parts.append(f"load {values.load_1m:.1f}")
+    return ", ".join(parts) or None
+
+
+def _pair(used: int | None, total: int | None) -> str | None:
+    return show.memory_pair(used, total, width=20) if used is not None or total is not None else None
+
+
+def _flow(pairs: Iterable[tuple[str, str | None]], width: int) -> list[Spans]:
+    """`name value` after `name value`, as many a line as fit."""
+    lines: list[Spans] = []
+    line: list[Span] = [(" ", "text")]
+    for name, value in pairs:
+        if not value:
+            continue
+        piece: Spans = ((f"{remote(name)} ", "dim"), (remote(value), "text"), ("   ", "text"))
+        if width_of(line) + width_of(piece) > width and len(line) > 1:
+            lines.append(tuple(line))
+            line = [(" ", "text")]
+        line += piece
+    lines.append(tuple(line))
+    return lines
+
+
+def _problem_lines(host: Host, look: Look) -> list[Spans]:
+    lines: list[Spans] = []
+    named: list[tuple[str, Problem]] = [("", problem) for problem in host.problems]
+    frame = host.frame
+    for position, problems in sorted(host.device_problems.items()):
+        where = f"GPU {frame.devices[position].index}" if frame and position < len(frame.devices) else "GPU"
+        named += [(where, problem) for problem in problems]
+    link = host.link.problem
+    if link is not None and host.link.state in TROUBLE and all(problem != link for _, problem in named):
+        named.insert(0, ("", link))
+    sign, name = SIGNS[host.link.state] if host.link.state in TROUBLE else ("▲", "warn")
+    for where, problem in named:
+        since = show.clock_time(problem.since, look.as_of, look.zone) if problem.since else ""
+        summary = remote(problem.summary)
+        place_name = f"{where}  " if where and where not in summary else ""
+        lines.append(
+            ((f"{sign} ", name), (place_name, "strong"), (summary, "strong"), (f"   since {since}" if since else "", "dim"))
+        )
+        for text in (problem.detail or "").splitlines()[:6]:
+            lines.append((("  " + remote(text, ""), "dim"),))
+        if problem.hint:
+            lines.append((("  → ", "accent"), (remote(problem.hint), "text")))
+    if host.link.retry_at is not None:
+        lines.append((("  " + remote(reason(host, look.as_of)).partition("; ")[2], "dim"),))
+    return lines
+
+
+def _trends(host: Host, look: Look, width: int) -> list[Spans]:
+    half = (width - 1) // 2
+    if half < LEAST_CHART_WIDTH:
+        return []
+    blocks = []
+    row = HostRow(host, 0)
+    for title, metric, now, cells in (
+        ("Utilization", "utilization_percent", row.utilization_percent, half),
+        ("Memory", "memory_percent", row.memory_percent, width - 1 - half),
+    ):
+        values = look.series.trend(host.name, HOST, metric, look.as_of)
+        curve = chart(values, cells - 4, CHART_LINES, ascii_only=look.ascii_only)
+        body: list[Spans] = [((line, "trend"),) for line in curve]
+        blocks.append(panel(f"{title} {show.percent(now)}, mean of the GPUs, 5 min", body, cells, look))
+    return beside(blocks[0], blocks[1], half)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row], look: Look, width: int, sort: str = "") -> list[Spans]:
+    """A table without cursor: titles, then one line a row (and one a partition)."""
+    placed = place(columns, width, natural={})
+    lines = [table_header(placed, sort, False, look, width)]
+    for row in rows:
+        mood = tone(row)
+        parts = len(row.partitions) if isinstance(row, GpuRow) else 0
+        for part in range(parts + 1):
+            spans: list[Span] = []
+            for item in placed:
+                if part:
+                    assert isinstance(row, GpuRow)
+                    cell = partition_cell(row, part, item.column.id, look, item.width)
+                else:
+                    cell = item.column.cell(row, look, item.width)
+                if mood and item.column.id != "sign":
+                    cell = tuple((text, mood) for text, _ in cell)
+                spans.append((" " * item.column.gap, "text"))
+                spans += fit(look.plain(cell), item.width, right=item.column.right)
+            lines.append(tuple(spans))
+    return lines
+
+
+def _device_lines(host: Host, look: Look, width: int) -> list[Spans]:
+    columns = [column for column in GPUS.columns if column.id != "host"]
+    return table(columns, gpu_rows(host, 0), look, width)
+
+
+def _process_lines(host: Host, look: Look, width: int) -> list[Spans]:
+    rows = process_rows(host, 0)
+    if host.link.state not in SHOWN:
+        return [((f"not known while the host is {WORDS[host.link.state]}", "dim"),)]
+    if not rows:
+        known = host.frame is not None and any(host.frame.column("processes_known") or ())
+        return [(("none" if known else "the list of processes could not be read", "dim"),)]
+    columns = [column for column in PROCESSES.columns if column.id not in ("host", "sign")]
+    rows.sort(key=lambda row: -((row.memory_used_bytes if isinstance(row, ProcessRow) else None) or 0))
+    return table(columns, rows, look, width)
+
+
+def _history_lines(host: Host, look: Look) -> list[Spans]:
+    lines: list[Spans] = []
+    sign, name = SIGNS[host.link.state]
+    since = show.clock_time(host.link.since, look.as_of, look.zone)
+    zone = f"{look.as_of.astimezone(look.zone):%Z}"
+    lines.append(((f"{sign} {WORDS[host.link.state]}", name), (f" since {since} {zone}", "text")))
+    frame = host.frame
+    if frame is not None and host.link.state in SHOWN and frame.host.agent_memory_bytes is not None:
+        lines[0] += (("   agent ", "dim"), (_agent(host, look.as_of), "text"))
+    for change in reversed(host.link_history[-HISTORY_SHOWN:]):
+        mark, style = SIGNS[change.state]
+        at = show.clock_time(change.at, look.as_of, look.zone)
+        why = f"   {remote(change.summary)}" if change.summary else ""
+        lines.append(((f"{at:>16}  ", "dim"), (f"{mark} {WORDS[change.state]}", style), (why, "dim")))
+    return lines
+
+
+def _agent(host: Host, as_of: datetime) -> str:
+    assert host.frame is not None
+    values = host.frame.host
+    parts = []
+    seconds = (as_of - host.reported.since).total_seconds()
+    if values.agent_cpu_seconds is not None and host.reported.state is LinkState.OK and seconds > 5:
+        parts.append(f"{100 * values.agent_cpu_seconds / seconds:.1f} % CPU")
+    parts.append(show.memory(values.agent_memory_bytes))
+    return ", ".join(parts)
+
+
+# --- everything about one row ----------------------------------------------------------------------------------------
+
+
+def row_page(row: Row, look: Look, width: int) -> list[Spans]:
+    """All values of a row under their names in the JSON output."""
+    lines: list[Spans] = []
+    for title, values in _sections(row):
+        lines += [((" ", "text"),), ((f" {title}", "strong"),)]
+        for name, value in values.items():
+            lines.append(((f"   {remote(name):<32}", "dim"), _value(value)))
+    return [look.plain(line) for line in lines]
+
+
+def _sections(row: Row) -> list[tuple[str, dict[str, Any]]]:
+    host, frame = row.host, row.host.frame
+    link = {"state": host.link.state.value, "since": host.link.since}
+    if host.link.problem is not None:
+        link |= asdict(host.link.problem)
+    sections: list[tuple[str, dict[str, Any]]] = [("Link", link)]
+    if isinstance(row, ProcessRow):
+        sections += [(f"Process on device {reading.device_index}", asdict(reading)) for reading in row.readings]
+    elif isinstance(row, GpuRow) and frame is not None:
+        sections.append(("Device", asdict(row.device)))
+        sections.append(("Values", asdict(frame.reading(row.position))))
+        sections += [(f"Partition {part.index}", asdict(part)) for part in row.partitions]
+        for problem in host.device_problems.get(row.position, ()):
+            sections.append(("Problem", asdict(problem)))
+    elif frame is not None:
+        sections += [("Facts", asdict(frame.facts)), ("Values", asdict(frame.host))]
+    sections.append(("Inventory", asdict(host.spec)))
+    return sections
+
+
+def _value(value: Any) -> Span:
+    match value:
+        case None:
+            return ("–", "faint")
+        case float():
+            return (f"{value:.6g}", "text")
+        case datetime():
+            return (value.isoformat(timespec="seconds"), "text")
+        case dict():
+            return (remote(" ".join(f"{name}={item}" for name, item in value.items())), "text")
+        case list() | tuple():
+            return (remote(" ".join(str(item) for item in value)), "text")
+    return (remote(str(value)), "text")
+
+
+# --- help and start ----------------------------------------------------------------------------------------------------
+
+SCOPE_TITLES = {
+    Scope.EVERYWHERE: "Everywhere",
+    Scope.TABLES: "In the tables",
+    Scope.HOST: "In pages",
+}
+
+LEGEND: tuple[tuple[LinkState, str], ...] = (
+    (LinkState.OK, "fresh values"),
+    (LinkState.DEGRADED, "values come, but a device or a part of the host fails"),
+    (LinkState.STALE, "connected, but no new values for 3 intervals; old ones stand dimmed"),
+    (LinkState.THROTTLED, "the server or a jump host drops new connections; gputop backs off"),
+    (LinkState.UNREACHABLE, "no connection; tried again by itself"),
+    (LinkState.AUTH_FAILED, "the server refused the login; F5 tries again"),
+    (LinkState.HOST_KEY_REJECTED, "the host's key is not the known one; F5 tries again"),
+    (LinkState.UNSUPPORTED, "connected, but nothing can be run there"),
+    (LinkState.CONNECTING, "on its way"),
+)
+
+
+def help_page(commands: Iterable[Command], look: Look, width: int) -> list[Spans]:
+    """What every key does, and what the signs mean."""
+    commands = tuple(commands)
+    lines: list[Spans] = []
+    for scope, title in SCOPE_TITLES.items():
+        members = [command for command in commands if command.scope is scope]
+        if members:
+            lines += [((" ", "text"),), ((f" {title}", "strong"),)]
+        for command in members:
+            keys = " ".join(key_sign(key, ascii_only=look.ascii_only) for key in command.keys)
+            lines.append(((f"   {keys:<14} ", "key"), (f"{command.title:<22} ", "text"), (command.help, "dim")))
+    lines += [((" ", "text"),), ((" States of a host", "strong"),)]
+    for state, words in LEGEND:
+        sign, style = SIGNS[state]
+        lines.append(((f"   {sign} {WORDS[state]:<16}", style), (words, "dim")))
+    lines += [
+        ((" ", "text"),),
+        ((" Numbers", "strong"),),
+        (("   –", "faint"), ("  could not be read; it is never 0 and never counts as idle", "dim")),
+        (("   data", "dim"), ("  age of the oldest value that is shown as fresh", "dim")),
+        (("   busy", "dim"), ("  utilization of 5 % or more, or a compute process; unknown: neither can be told", "dim")),
+    ]
+    return [look.plain(line) for line in lines]
+
+
+START_LINES: tuple[tuple[str, str], ...] = (
+    ("gputop gpu1 gpu2", "watch hosts of your ~/.ssh/config"),
+    ("gputop ops@10.0.0.7:2222", "or any other, as ssh would reach it"),
+    ("gputop --inventory fleet.yaml", "or a whole fleet from a file"),
+    ("gputop hosts --check", "see what works on each host, and what to do where it does not"),
+)
+
+
+def start_page(look: Look, width: int) -> list[Spans]:
+    """What to do when there is nothing to watch."""
+    lines: list[Spans] = [
+        ((" ", "text"),),
+        (("  Nothing to watch yet.", "strong"),),
+        (("  This machine has no GPU that gputop can read, and no inventory was found.", "dim"),),
+        ((" ", "text"),),
+        (("  Try one of these:", "text"),),
+    ]
+    for command, words in START_LINES:
+        lines.append(((f"    {command:<32}", "accent"), (words, "dim")))
+    lines += [
+        ((" ", "text"),),
+        (("  d", "key"), ("  see the demo: a simulated fleet over real SSH on this machine", "text")),
+        (("  q", "key"), ("  quit", "text")),
+        ((" ", "text"),),
+        (("  Inventories are looked for in ./inventory.yaml, ~/.config/gputop/inventory.yaml and", "dim"),),
+        (("  /etc/gputop/inventory.yaml; $GPUTOP_INVENTORY names others.", "dim"),),
+    ]
+    return [look.plain(line) for line in lines]

@@ -1,0 +1,138 @@
+"""The only module that touches names of Textual that begin with `_`. Checked against Textual 8.2.8."""
+
+from __future__ import annotations
+
+import io
+import os
+import selectors
+import signal
+import traceback
+from asyncio import AbstractEventLoop
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+
+from gputop.tui.draw import to_ascii
+
+READ_SIZE = 4096
+
+
+class SafeFile:
+    """A terminal to write to that may vanish: then what is written is dropped, and `gone` is called once."""
+
+    def __init__(self, file: IO[str], gone: Callable[[], None]) -> None:
+        self._file: IO[str] | None = file
+        self._gone = gone
+
+    def write(self, text: str) -> None:
+        self._attempt(lambda file: file.write(text))
+
+    def flush(self) -> None:
+        self._attempt(lambda file: file.flush())
+
+    def fileno(self) -> int:
+        return -1 if self._file is None else self._file.fileno()
+
+    def isatty(self) -> bool:
+        return True
+
+    def _attempt(self, act: Callable[[IO[str]], object]) -> None:
+        if self._file is not None:
+            try:
+                act(self._file)
+            except (OSError, ValueError):
+                self._file = None
+                self._gone()
+
+
+class ScreenDriver(LinuxDriver):
+    """Textual's driver for a terminal that may send bytes that are no UTF-8, vanish, or know only ASCII.
+
+    Draws on `app.terminal_file`; the process's own standard output and error stay free for stray writes."""
+
+    def __init__(
+        self, app: ScreenApp, *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._screen_app = app
+        if app.terminal_file is not None:
+            self._file = SafeFile(app.terminal_file, app.terminal_gone)  # type: ignore[assignment]
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        try:
+            columns, lines = os.get_terminal_size(self.fileno)
+        except OSError:
+            columns, lines = 80, 24
+        return max(1, columns), max(1, lines)
+
+    def write(self, data: str) -> None:
+        super().write(to_ascii(data) if self._screen_app.ascii_only else data)
+
+    def run_input_thread(self) -> None:
+        """As Textual's, but undecodable bytes are replaced, and end of file or an error is a hang-up."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(0.1):
+                    try:
+                        data = os.read(self.fileno, READ_SIZE)
+                    except OSError:
+                        data = b""
+                    if not data:
+                        self._screen_app.terminal_gone()
+                        return
+                    for event in parser.feed(decode(data)):
+                        self.process_message(event)
+                for event in parser.tick():
+                    self.process_message(event)
+
+
+class ScreenApp(App[int]):
+    """What gputop needs of `App` beside its public API."""
+
+    terminal_file: IO[str] | None = None
+    """Where to draw; `None`: Textual's choice."""
+    ascii_only: bool = False
+
+    end_soon: Callable[[int], None]
+    """Sees to it that the process ends soon, with this exit code, whatever hangs."""
+
+    def terminal_gone(self) -> None:
+        """The terminal can be read or written no more. May be called from any thread."""
+        self.end(128 + signal.SIGHUP)
+
+    def end(self, code: int) -> None:
+        """Leave with an exit code. May be called from any thread and from signal handlers."""
+        loop: AbstractEventLoop | None = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._end, code)
+
+    def _end(self, code: int) -> None:
+        self.end_soon(code)
+        self.exit(code)
+
+    def _fatal_error(self) -> None:
+        """A traceback without the values of variables: those are other people's hosts and users."""
+        self._exit_renderables.append(Text(traceback.format_exc()))
+        self._close_messages_no_wait()
+
+    def screen_lines(self) -> list[str]:
+        """The screen as text, line by line, blanks at the ends left out."""
+        compositor = self.screen._compositor
+        return ["".join(segment.text for segment in strip).rstrip() for strip in compositor.render_strips(self.size)]
+
+    def screen_svg(self, title: str) -> str:
+        """The screen as SVG; the same screen gives the same bytes."""
+        console = Console(width=self.size.width, height=self.size.height, file=io.StringIO(),
+                          force_terminal=True, color_system="truecolor", record=True, legacy_windows=False,
+                          safe_box=False)  # fmt: skip
+        console.print(self.screen._compositor.render_update(full=True, screen_stack=[], simplify=True))
+        return console.export_svg(title=title)

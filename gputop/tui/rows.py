@@ -1,0 +1,319 @@
+"""Rows of the fleet tables: handles to hosts, devices and processes of a Fleet, with what their cells are made of.
+
+Making a row costs almost nothing; what costs (sums, texts) is computed when a cell, a sort or a filter first asks, and
+kept with the row. Rows of a host live as long as its `Host` value does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime
+from functools import cached_property
+
+from gputop.domain.host import Host
+from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
+from gputop.domain.problem import Problem
+from gputop.domain.reading import Device, Frame, Partition, ProcessReading
+from gputop.fleet.occupancy import FRESH
+from gputop.fleet.totals import known
+from gputop.query.sort import natural
+
+Key = tuple[str, ...]
+"""Stable over updates: host name, then device key or pid."""
+
+SHOWN = FRESH | {LinkState.STALE}
+"""Link states in which the newest values are still shown; else they say nothing about now."""
+
+
+BROKEN, SUSPECT = 100, 50
+"""Ranks of devices that are lost and of those that have a problem: above those of a host that merely is away."""
+
+
+class HostRow:
+    """One host."""
+
+    def __init__(self, host: Host, place: int) -> None:
+        self.host = host
+        self.place = place
+        self.key: Key = (host.name,)
+        self.is_problem = host.link.state in TROUBLE
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        """The newest frame where its values are worth showing."""
+        return self.host.frame if self.host.link.state in SHOWN else None
+
+    @cached_property
+    def alive(self) -> list[bool]:
+        frame = self.host.frame
+        return [] if frame is None else [state == "ok" for state in frame.column("state") or ["ok"] * len(frame.devices)]
+
+    @cached_property
+    def utilization_percent(self) -> float | None:
+        values = known(self.frame.column("utilization_percent"), self.alive) if self.frame else []
+        return sum(values) / len(values) if values else None
+
+    @cached_property
+    def memory_used_bytes(self) -> int | None:
+        return self._sum("memory_used_bytes")
+
+    @cached_property
+    def memory_total_bytes(self) -> int | None:
+        return self._sum("memory_total_bytes")
+
+    @property
+    def memory_percent(self) -> float | None:
+        used, total = self.memory_used_bytes, self.memory_total_bytes
+        return None if used is None or not total else 100.0 * used / total
+
+    @cached_property
+    def power_watts(self) -> float | None:
+        return self._sum("power_watts")
+
+    @cached_property
+    def temperature_celsius(self) -> float | None:
+        values = known(self.frame.column("temperature_celsius"), self.alive) if self.frame else []
+        return max(values) if values else None
+
+    @cached_property
+    def users(self) -> tuple[str, ...]:
+        """Those with processes on the devices, most memory first."""
+        if self.frame is None:
+            return ()
+        held: Counter[str] = Counter()
+        for process in self.frame.processes:
+            if process.user:
+                held[process.user] += (process.memory_used_bytes or 0) + 1
+        return tuple(user for user, _ in held.most_common())
+
+    @cached_property
+    def gpus(self) -> str:
+        """`8 H100 80GB`, `7/8 H100 80GB` when not all answer, `4 L4 +2 A100 40GB` when mixed."""
+        frame = self.host.frame
+        if frame is None or not frame.devices:
+            return ""
+        models = Counter(short_model(device.model) for device in frame.devices)
+        up = sum(self.alive)
+        parts = [f"{count} {model}".rstrip() for model, count in models.most_common()]
+        if up < len(frame.devices):
+            parts[0] = f"{up}/{len(frame.devices)} {models.most_common()[0][0]}".rstrip()
+        return " +".join(parts)
+
+    @cached_property
+    def texts(self) -> tuple[str | None, ...]:
+        """What the filter looks in."""
+        return (*host_texts(self.host), *self.users, *(device.model for device in devices_of(self.host)))
+
+    def _sum(self, metric: str) -> int | None:
+        values = known(self.frame.column(metric), self.alive) if self.frame else []
+        return sum(values) if values else None
+
+
+class GpuRow:
+    """One device."""
+
+    def __init__(self, host: Host, place: int, position: int) -> None:
+        assert host.frame is not None
+        self.host = host
+        self.place = place
+        self.position = position
+        self.device: Device = host.frame.devices[position]
+        self.key: Key = (host.name, self.device.key)
+        self.state: str = host.frame.value("state", position)
+        self.is_problem = host.link.state in TROUBLE and (
+            host.link.state is not LinkState.DEGRADED
+            or self.state in ("lost", "error")
+            or position in host.device_problems
+        )
+
+    @property
+    def readable(self) -> bool:
+        """Whether its values are worth showing."""
+        return self.state == "ok" and self.host.link.state in SHOWN
+
+    def value(self, metric: str) -> float | None:
+        """Metric as a number; `None` when it is not known or says nothing about now."""
+        found: float | None = self.any_value(metric)
+        return found
+
+    def any_value(self, metric: str) -> object:
+        frame = self.host.frame
+        return frame.value(metric, self.position) if frame is not None and self.readable else None
+
+    @property
+    def memory_percent(self) -> float | None:
+        used, total = self.value("memory_used_bytes"), self.value("memory_total_bytes")
+        return None if used is None or not total else 100.0 * used / total
+
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        frame = self.host.frame
+        return frame.partitions_of(self.position) if frame is not None and frame.partitions else ()
+
+    @cached_property
+    def processes(self) -> tuple[ProcessReading, ...]:
+        frame = self.host.frame
+        return frame.processes_of(self.position) if frame is not None and self.host.link.state in SHOWN else ()
+
+    @cached_property
+    def texts(self) -> tuple[str | None, ...]:
+        device = self.device
+        found = [*host_texts(self.host), device.model, device.uuid, device.pci_bus_id, self.state]
+        for process in self.processes:
+            found += [process.user, process.command or process.name, process.job]
+        return tuple(found)
+
+
+class ProcessRow:
+    """One process; its devices and memory are put together."""
+
+    is_problem = False
+
+    def __init__(self, host: Host, place: int, pid: int) -> None:
+        self.host = host
+        self.place = place
+        self.pid = pid
+        self.key: Key = (host.name, str(pid))
+        self.readings: list[ProcessReading] = []
+
+    @property
+    def first(self) -> ProcessReading:
+        return self.readings[0]
+
+    @cached_property
+    def memory_used_bytes(self) -> int | None:
+        sizes = [reading.memory_used_bytes for reading in self.readings if reading.memory_used_bytes is not None]
+        return sum(sizes) if sizes else None
+
+    @cached_property
+    def utilization_percent(self) -> float | None:
+        shares = [reading.utilization_percent for reading in self.readings if reading.utilization_percent is not None]
+        return sum(shares) / len(shares) if shares else None
+
+    @cached_property
+    def gpus(self) -> str:
+        """`0-3,5`."""
+        frame = self.host.frame
+        return fold(
+            sorted({frame.devices[reading.device_index].index for reading in self.readings}) if frame is not None else []
+        )
+
+    @cached_property
+    def texts(self) -> tuple[str | None, ...]:
+        first = self.first
+        return (*host_texts(self.host), str(self.pid), first.user, first.name, first.command, first.job, first.container)
+
+
+Row = HostRow | GpuRow | ProcessRow
+
+
+def host_rows(host: Host, place: int) -> list[Row]:
+    return [HostRow(host, place)]
+
+
+def gpu_rows(host: Host, place: int) -> list[Row]:
+    return [GpuRow(host, place, position) for position in range(len(devices_of(host)))]
+
+
+def process_rows(host: Host, place: int) -> list[Row]:
+    frame = host.frame if host.link.state in SHOWN else None
+    found: dict[int, ProcessRow] = {}
+    for process in frame.processes if frame is not None else ():
+        row = found.get(process.pid)
+        if row is None:
+            row = found[process.pid] = ProcessRow(host, place, process.pid)
+        row.readings.append(process)
+    return list(found.values())
+
+
+def devices_of(host: Host) -> tuple[Device, ...]:
+    return host.frame.devices if host.frame is not None else ()
+
+
+def host_texts(host: Host) -> tuple[str | None, ...]:
+    spec = host.spec
+    problem = host.link.problem
+    return (
+        spec.name,
+        spec.address,
+        spec.user,
+        host.link.state.value,
+        problem.summary if problem else None,
+        *spec.groups,
+        *(f"{name}={value}" for name, value in spec.labels.items()),
+    )
+
+
+def trouble_rank(row: Row) -> tuple[int, int]:
+    """Descending, the order that puts trouble on top: of hosts the worst link; of devices those that are broken, then
+    those whose host is in trouble. Rows that are alike stay as in the inventory."""
+    severity = SEVERITY[row.host.link.state]
+    if isinstance(row, GpuRow) and row.host.link.state in FRESH:
+        severity = BROKEN if row.state in ("lost", "error") else SUSPECT if row.is_problem else 0
+    return (severity, -row.place)
+
+
+def host_sort_key(row: Row) -> tuple[tuple[int, int | str], ...]:
+    return natural(row.host.name)
+
+
+def reason(host: Host, as_of: datetime) -> str:
+    """Why a host is in trouble and what happens next, in one line; empty for a host that is well."""
+    problem = headline(host)
+    if problem is None or host.link.state not in TROUBLE:
+        return ""
+    parts = [problem.summary]
+    if host.link.retry_at is not None:
+        seconds = max(0, round((host.link.retry_at - as_of).total_seconds()))
+        parts += [f"next try in {seconds} s" if seconds else "trying now", "F5 tries now"]
+    elif problem.hint:
+        parts.append(problem.hint)
+    elif host.link.state in NOT_RETRIED:
+        parts.append("not retried by itself; F5 tries again")
+    return "; ".join(parts)
+
+
+def headline(host: Host) -> Problem | None:
+    """The problem to name first."""
+    return host.link.problem
+
+
+def short_model(model: str | None) -> str:
+    """`H100 80GB` from `NVIDIA H100 80GB HBM3`: the maker, the plug and the memory's kind are left out."""
+    if not model:
+        return ""
+    words = [word for word in re.split(r"[\s-]+", model) if word.casefold() not in _NOISE]
+    return " ".join(words) or model
+
+
+_NOISE = frozenset({"nvidia", "tesla", "geforce", "quadro", "hbm3", "hbm3e", "hbm2", "hbm2e", "pcie", "graphics"}) | {
+    f"sxm{number}" for number in range(2, 8)
+}
+
+
+def process_label(command: str) -> str:
+    """What a process is, in few cells: the script or module instead of the interpreter in front of it."""
+    program, _, rest = command.partition(" ")
+    name = program.rpartition("/")[2]
+    if rest and _INTERPRETER.fullmatch(name):
+        option, _, module = rest.partition(" ")
+        if option == "-m" and module:
+            return module
+        if not rest.startswith("-"):
+            return rest.partition(" ")[0].rpartition("/")[2] + rest[len(rest.partition(" ")[0]) :]
+    return name + command[len(program) :] if name else command
+
+
+_INTERPRETER = re.compile(r"python[0-9.]*")
+
+
+def fold(numbers: list[int]) -> str:
+    """`0-3,5` from sorted numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

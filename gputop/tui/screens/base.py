@@ -1,0 +1,49 @@
+"""What all screens have in common: commands run by id, a Fleet to draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.screen import Screen
+
+from gputop.tui.commands import Command, Scope, in_scope
+
+if TYPE_CHECKING:
+    from gputop.tui.app import GputopApp
+
+
+class CommandScreen(Screen[None]):
+    """A screen whose commands are methods `do_…`; what it has no method for, the app does."""
+
+    scope: Scope = Scope.EVERYWHERE
+
+    @property
+    def gputop(self) -> GputopApp:
+        from gputop.tui.app import GputopApp
+
+        assert isinstance(self.app, GputopApp)
+        return self.app
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        return in_scope(self.gputop.commands, self.scope)
+
+    def action_run(self, command_id: str) -> None:
+        """Run a command of the registry."""
+        command = next(command for command in self.gputop.commands if command.id == command_id)
+        handler = getattr(self, command.handler, None) or getattr(self.gputop, command.handler)
+        handler()
+
+    def draw(self) -> None:
+        """Draw the app's Fleet."""
+        raise NotImplementedError
+
+    def on_screen_resume(self) -> None:
+        self._draw_if_here()
+
+    def on_resize(self) -> None:
+        self._draw_if_here()
+
+    def _draw_if_here(self) -> None:
+        if self.is_mounted and self.app.screen is self:
+            self.draw()

@@ -1,0 +1,309 @@
+"""The fleet screen: Hosts, GPUs and Processes."""
+
+from __future__ import annotations
+
+from msgspec import json, to_builtins
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Key
+from textual.widgets import Input
+
+from gputop.export.document import document
+from gputop.fleet.fleet import Fleet
+from gputop.query.filter import Predicate, parse_filter
+from gputop.tui.arrange import REASONS_UP_TO_HOSTS
+from gputop.tui.bindings import bindings
+from gputop.tui.commands import Scope
+from gputop.tui.draw import Spans, remote
+from gputop.tui.rows import GpuRow, HostRow, ProcessRow, Row, reason
+from gputop.tui.screens.base import CommandScreen
+from gputop.tui.screens.page import RowScreen
+from gputop.tui.summary import footer, header, header_height, table_header
+from gputop.tui.views import VIEWS
+from gputop.tui.widgets.fleet_table import FleetTable, TableState
+from gputop.tui.widgets.painted import Lines
+
+LEAST_WIDTH, LEAST_HEIGHT = 30, 7
+"""In smaller panes only the header line is shown."""
+
+
+class FleetScreen(CommandScreen):
+    """One table over the fleet at a time, with header, filter line and footer."""
+
+    scope = Scope.TABLES
+    BINDINGS = bindings(Scope.TABLES)
+
+    def __init__(self, view: str) -> None:
+        super().__init__()
+        self.states = {name: TableState.of(shown) for name, shown in VIEWS.items()}
+        self.view = view
+        self.filter_text = ""
+        self.awaits_sort_letter = False
+        self._passes: Predicate | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="header", ground="head")
+        yield Lines(id="titles")
+        yield FleetTable(self.state, id="table")
+        yield Lines(id="reason")
+        with Horizontal(id="filter-line"):
+            yield Lines(id="filter-sign", ground="head")
+            yield Input(id="filter", placeholder="words to look for; !word leaves out; Enter keeps, Esc clears")
+        yield Lines(id="footer", ground="head")
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        self.query_one("#filter-sign", Lines).show([((" /", "key"),)])
+        self.draw()
+
+    @property
+    def state(self) -> TableState:
+        return self.states[self.view]
+
+    @property
+    def table(self) -> FleetTable:
+        return self.query_one("#table", FleetTable)
+
+    # --- drawing -------------------------------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        width, height = self.size
+        fits = width >= LEAST_WIDTH and height >= LEAST_HEIGHT
+        lines = header_height(width, height)
+        for name, shown in (("titles", fits), ("table", fits), ("footer", fits and height > 10)):
+            self.query_one(f"#{name}").display = shown
+        fleet = self.gputop.fleet
+        self.query_one("#reason").display = fits and height > 14 and len(fleet.hosts) > REASONS_UP_TO_HOSTS
+        bar = self.query_one("#header", Lines)
+        bar.styles.height = lines if fits else max(1, height)
+        self._draw_table()
+
+    def _draw_table(self) -> None:
+        fleet, look = self.gputop.fleet, self.gputop.look
+        self.table.show(fleet, look, self._passes)
+        self._draw_frame()
+        lost = self.table.lost_row
+        if lost is not None:
+            now = self.table.cursor_row
+            where = f"; the cursor is on {' '.join(now.key)} now" if now is not None else ""
+            self.gputop.say(f"{' '.join(lost)} left the table{where}")
+
+    def _draw_frame(self) -> None:
+        """The lines around the table."""
+        fleet, look = self.gputop.fleet, self.gputop.look
+        width, height = self.size
+        head = self.gputop.head(self)
+        lines = header(fleet, head, look, width, height)
+        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+            lines += [(("too small to show more"[: max(0, width)], "faint"),)]
+        self.query_one("#header", Lines).show(lines)
+        state = self.state
+        titles = table_header(self.table.placed, state.sort, state.descending, look, width)
+        self.query_one("#titles", Lines).show([titles])
+        row = self.table.cursor_row
+        why: Spans = ((" " + remote(reason(row.host, fleet.as_of), ""), "dim"),) if row is not None else ()
+        self.query_one("#reason", Lines).show([look.plain(why)])
+        self.query_one("#footer", Lines).show([self._footer(fleet, width)])
+
+    def _footer(self, fleet: Fleet, width: int) -> Spans:
+        look = self.gputop.look
+        if self.awaits_sort_letter:
+            columns = [column for column in self.state.view.columns if column.letter]
+            spans: Spans = ((" sort by:  ", "strong"),)
+            for column in columns:
+                spans += ((column.letter, "key"), (f" {column.title.strip().lower() or 'state'}   ", "dim"))
+            return look.plain(spans)
+        return footer(self.commands, self.state.view, self.gputop.head(self), fleet, look, width)
+
+    def on_fleet_table_changed(self) -> None:
+        if self.gputop.screen is self:
+            self._draw_frame()
+
+    def on_fleet_table_opened(self) -> None:
+        self.do_row_open()
+
+    def show_view(self, name: str) -> None:
+        """Show another of the tables, as it was left."""
+        if name == self.view:
+            return
+        self.view = name
+        self.table.use(self.state)
+        self._draw_table()
+
+    # --- moving and columns --------------------------------------------------------------------------------------------
+
+    def do_move_down(self) -> None:
+        self.table.move_by(1)
+
+    def do_move_up(self) -> None:
+        self.table.move_by(-1)
+
+    def do_move_page_down(self) -> None:
+        self.table.move_page(1)
+
+    def do_move_page_up(self) -> None:
+        self.table.move_page(-1)
+
+    def do_move_top(self) -> None:
+        self.table.move_to(0)
+
+    def do_move_bottom(self) -> None:
+        self.table.move_to(len(self.table.lines) - 1)
+
+    def do_problem_next(self) -> None:
+        self._to_problem(1)
+
+    def do_problem_previous(self) -> None:
+        self._to_problem(-1)
+
+    def _to_problem(self, direction: int) -> None:
+        if not self.table.move_to_problem(direction):
+            self.gputop.say("no row here is in trouble")
+
+    def do_columns_left(self) -> None:
+        self.state.skip = max(0, self.state.skip - 1)
+        self._draw_table()
+
+    def do_columns_right(self) -> None:
+        loose = [column for column in self.state.view.columns if not column.pinned]
+        self.state.skip = min(len(loose) - 1, self.state.skip + 1)
+        self._draw_table()
+
+    def do_columns_wide(self) -> None:
+        self.state.wide = not self.state.wide
+        self.state.skip = 0
+        self._draw_table()
+
+    # --- sorting -------------------------------------------------------------------------------------------------------
+
+    def do_sort_next(self) -> None:
+        self._sort_step(1)
+
+    def do_sort_previous(self) -> None:
+        self._sort_step(-1)
+
+    def _sort_step(self, step: int) -> None:
+        sortable = [placed.column.id for placed in self.table.placed if placed.column.sort is not None]
+        here = sortable.index(self.state.sort) if self.state.sort in sortable else 0
+        self._sort_by(sortable[(here + step) % len(sortable)])
+
+    def _sort_by(self, column: str) -> None:
+        self.state.sort = column
+        self.state.descending = self.state.view.column(column).descending
+        self._draw_table()
+
+    def do_sort_invert(self) -> None:
+        self.state.descending = not self.state.descending
+        self._draw_table()
+
+    def do_sort_by(self) -> None:
+        self.awaits_sort_letter = True
+        self._draw_frame()
+
+    def on_key(self, event: Key) -> None:
+        if not self.awaits_sort_letter or event.key in ("o",):
+            return
+        self.awaits_sort_letter = False
+        event.stop()
+        event.prevent_default()
+        for column in self.state.view.columns:
+            if column.letter == event.character:
+                self._sort_by(column.id)
+                return
+        self._draw_frame()
+
+    # --- marks ---------------------------------------------------------------------------------------------------------
+
+    def do_mark_toggle(self) -> None:
+        self.table.mark()
+        self.table.move_by(1)
+
+    def do_mark_range(self) -> None:
+        self.table.mark(through=True)
+
+    def do_mark_all(self) -> None:
+        self.table.mark_all(on=True)
+
+    def do_mark_clear(self) -> None:
+        self.table.mark_all(on=False)
+
+    def targets(self) -> tuple[str, ...]:
+        """Hosts of the marked rows, or of the row under the cursor."""
+        if self.state.marks:
+            return tuple(dict.fromkeys(key[0] for key in sorted(self.state.marks)))
+        row = self.table.cursor_row
+        return () if row is None else (row.host.name,)
+
+    # --- rows ----------------------------------------------------------------------------------------------------------
+
+    def do_row_open(self) -> None:
+        row = self.table.cursor_row
+        if row is not None:
+            self.gputop.go(f"host:{row.host.name}")
+
+    def do_row_details(self) -> None:
+        row = self.table.cursor_row
+        if row is not None:
+            self.gputop.push_screen(RowScreen(row))
+
+    def do_row_copy(self) -> None:
+        row = self.table.cursor_row
+        if row is None:
+            return
+        self.gputop.copy_to_clipboard(row_json(row, self.gputop.fleet))
+        self.gputop.say("sent to the clipboard, if the terminal allows it (OSC 52)")
+
+    # --- the filter ----------------------------------------------------------------------------------------------------
+
+    def do_filter(self) -> None:
+        self.query_one("#filter-line").add_class("-open")
+        self.query_one("#filter", Input).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.filter_text = event.value.strip()
+        self._passes = parse_filter(self.filter_text) if self.filter_text else None
+        self._draw_table()
+
+    def on_input_submitted(self) -> None:
+        self._close_filter()
+
+    def _close_filter(self) -> None:
+        self.query_one("#filter-line").remove_class("-open")
+        self.table.focus()
+
+    def do_back(self) -> None:
+        """Clear what stands between the user and the plain view: the filter, then scrolled columns, then the view."""
+        entry = self.query_one("#filter", Input)
+        if entry.value or entry.has_focus:
+            entry.value = ""
+            self._close_filter()
+        elif self.state.skip or self.state.wide:
+            self.state.skip, self.state.wide = 0, False
+            self._draw_table()
+        elif self.view != "hosts":
+            self.gputop.go("hosts")
+
+    def do_quit(self) -> None:
+        if self.view != "hosts":
+            self.gputop.go("hosts")
+        else:
+            self.gputop.do_quit_now()
+
+
+def row_json(row: Row, fleet: Fleet) -> str:
+    """The row as JSON, under the names of the JSON output."""
+    found = to_builtins(document(Fleet(as_of=fleet.as_of, source=fleet.source, hosts={row.host.name: row.host})))
+    host = found["hosts"][0]
+    value: object = host
+    match row:
+        case HostRow():
+            value = host
+        case GpuRow():
+            value = {"host": row.host.name, **host["devices"][row.position]}
+        case ProcessRow():
+            value = {
+                "host": row.host.name,
+                "devices": sorted({reading.device_index for reading in row.readings}),
+                "processes": [to_builtins(reading) for reading in row.readings],
+            }
+    return json.format(json.encode(value), indent=2).decode()

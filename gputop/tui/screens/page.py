@@ -1,0 +1,144 @@
+"""Screens of text: the detail of a host, everything about a row, help, the start page."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from gputop.domain.host import Host
+from gputop.tui import pages
+from gputop.tui.bindings import bindings
+from gputop.tui.commands import Command, Scope
+from gputop.tui.draw import Spans, remote
+from gputop.tui.look import Look
+from gputop.tui.rows import Row
+from gputop.tui.screens.base import CommandScreen
+from gputop.tui.summary import footer
+from gputop.tui.widgets.painted import Lines, Page
+
+
+class PageScreen(CommandScreen):
+    """A head line, a page that scrolls, the footer."""
+
+    scope = Scope.HOST
+    BINDINGS = bindings(Scope.HOST)
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="page-header", ground="head")
+        yield Page(id="page")
+        yield Lines(id="page-footer", ground="head")
+
+    def on_mount(self) -> None:
+        self.page.focus()
+        self.draw()
+
+    @property
+    def page(self) -> Page:
+        return self.query_one("#page", Page)
+
+    def head(self, look: Look, width: int) -> Spans:
+        raise NotImplementedError
+
+    def body(self, look: Look, width: int) -> list[Spans]:
+        raise NotImplementedError
+
+    def draw(self) -> None:
+        look, width = self.gputop.look, self.size.width
+        self.query_one("#page-header", Lines).show([self.head(look, width)])
+        self.page.show(self.body(look, width))
+        line = footer(self.hints(), None, self.gputop.head(), self.gputop.fleet, look, width)
+        self.query_one("#page-footer", Lines).show([line])
+
+    def hints(self) -> tuple[Command, ...]:
+        return tuple(command for command in self.commands if command.id != "help" or not isinstance(self, HelpScreen))
+
+    def do_move_down(self) -> None:
+        self.page.scroll_relative(y=1, animate=False)
+
+    def do_move_up(self) -> None:
+        self.page.scroll_relative(y=-1, animate=False)
+
+    def do_move_page_down(self) -> None:
+        self.page.scroll_relative(y=self.page.size.height - 1, animate=False)
+
+    def do_move_page_up(self) -> None:
+        self.page.scroll_relative(y=1 - self.page.size.height, animate=False)
+
+    def do_move_top(self) -> None:
+        self.page.scroll_home(animate=False)
+
+    def do_move_bottom(self) -> None:
+        self.page.scroll_end(animate=False)
+
+    def do_back(self) -> None:
+        self.gputop.leave()
+
+    def do_quit(self) -> None:
+        self.gputop.leave()
+
+
+class HostScreen(PageScreen):
+    """One host: facts, problems, devices, trends, processes, link history."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.host = host
+
+    def _host(self) -> Host | None:
+        return self.gputop.fleet.get(self.host)
+
+    def head(self, look: Look, width: int) -> Spans:
+        host = self._host()
+        return ((f" {remote(self.host)} ", "title"),) if host is None else pages.host_head(host, look, width)
+
+    def body(self, look: Look, width: int) -> list[Spans]:
+        host = self._host()
+        if host is None:
+            return [(("  This host is not in the inventory any more. Esc goes back.", "dim"),)]
+        return pages.host_page(host, look, width)
+
+
+class RowScreen(PageScreen):
+    """Every value of one row, as it was when the page was opened."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__()
+        self.row = row
+
+    def head(self, look: Look, width: int) -> Spans:
+        return ((f" {remote(' '.join(self.row.key))} ", "title"), ("  everything known", "dim"))
+
+    def body(self, look: Look, width: int) -> list[Spans]:
+        return pages.row_page(self.row, look, width)
+
+
+class HelpScreen(PageScreen):
+    """What every key does."""
+
+    def head(self, look: Look, width: int) -> Spans:
+        return ((" gputop ", "title"), ("  help", "dim"))
+
+    def body(self, look: Look, width: int) -> list[Spans]:
+        return pages.help_page(self.gputop.commands, look, width)
+
+
+class StartScreen(PageScreen):
+    """There is nothing to watch: what to do next."""
+
+    def key_d(self) -> None:
+        self.gputop.wants_demo = True
+        self.gputop.do_quit_now()
+
+    def head(self, look: Look, width: int) -> Spans:
+        return ((" gputop ", "title"), ("  start", "dim"))
+
+    def body(self, look: Look, width: int) -> list[Spans]:
+        return pages.start_page(look, width)
+
+    def hints(self) -> tuple[Command, ...]:
+        return tuple(command for command in self.commands if command.id in ("quit", "help"))
+
+    def do_back(self) -> None:
+        """There is nothing behind the start page."""
+
+    def do_quit(self) -> None:
+        self.gputop.do_quit_now()

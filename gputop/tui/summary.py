@@ -1,0 +1,214 @@
+"""The lines above and below the tables: pure functions from a Fleet to spans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gputop.catalog import format as show
+from gputop.domain.link import SEVERITY
+from gputop.fleet.fleet import Fleet
+from gputop.fleet.occupancy import FRESH
+from gputop.fleet.totals import Totals, totals
+from gputop.tui.columns import Placed
+from gputop.tui.commands import Command, key_sign
+from gputop.tui.draw import Span, Spans, fit, remote, shares, spread, width_of
+from gputop.tui.look import SIGNS, WORDS, Look
+from gputop.tui.views import VIEWS, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What the header says besides the Fleet."""
+
+    title: str = ""
+    """The inventory's name."""
+    view: str = "hosts"
+    sort: str = ""
+    descending: bool = False
+    filter: str = ""
+    shown: int = 0
+    """Rows that the filter lets through."""
+    marks: int = 0
+    paused_seconds: float | None = None
+    read_only: bool = True
+    interval_seconds: float | None = None
+
+
+def header_height(width: int, height: int) -> int:
+    """Lines that the header takes in a pane of this size."""
+    if width < 60 or height < 14:
+        return 1
+    return 3 if width >= 100 and height >= 28 else 2
+
+
+def header(fleet: Fleet, head: Head, look: Look, width: int, height: int) -> list[Spans]:
+    """The header for a pane of this size."""
+    sums = totals(fleet)
+    match header_height(width, height):
+        case 1:
+            lines = [_one_line(fleet, sums, head, look, width)]
+        case 2:
+            lines = [_states_line(fleet, head, look, width), _short_sums(sums, head, look, width)]
+        case _:
+            lines = [
+                _states_line(fleet, head, look, width),
+                _sums_line(sums, look, width),
+                _tabs_line(head, width),
+            ]
+    return [look.plain(line) for line in lines]
+
+
+def states(fleet: Fleet, *, words: bool) -> Spans:
+    """`✕ 1 unreachable  ▲ 2 degraded  ● 20 ok`, worst first."""
+    counts = Counter(host.link.state for host in fleet)
+    spans: list[Span] = []
+    for state in sorted(counts, key=lambda state: -SEVERITY[state]):
+        sign, name = SIGNS[state]
+        if words:
+            spans += [(f"{sign} {counts[state]} ", name), (f"{WORDS[state]}   ", "text" if name == "bad" else "dim")]
+        else:
+            spans.append((f"{sign}{counts[state]} ", name))
+    return tuple(spans)
+
+
+def data_age_seconds(fleet: Fleet) -> float | None:
+    """Age of the oldest values that are shown as fresh: nothing on the screen is older without saying so."""
+    ages = [host.age_seconds(fleet.as_of) for host in fleet if host.link.state in FRESH]
+    return max((age for age in ages if age is not None), default=None)
+
+
+def data_age(fleet: Fleet, *, words: bool = True) -> Span:
+    seconds = data_age_seconds(fleet)
+    if seconds is None:
+        return ("no data yet" if words else "no data", "dim")
+    text = "<1 s" if seconds < 1 else show.duration(seconds)
+    return (f"data {text}" if words else text, "dim")
+
+
+def _badges(head: Head) -> Spans:
+    spans: list[Span] = []
+    if head.paused_seconds is not None:
+        spans += [(f" PAUSED {show.duration(head.paused_seconds)} ", "badge"), (" ", "text")]
+    if head.marks:
+        spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
+    return tuple(spans)
+
+
+def _states_line(fleet: Fleet, head: Head, look: Look, width: int) -> Spans:
+    zone = fleet.as_of.astimezone(look.zone)
+    brand: Spans = ((" gputop ", "title"),)
+    title = remote(head.title, "")
+    if title and width >= 100:
+        brand += ((f" {title}", "dim"),)
+    right: Spans = (*_badges(head), (f"{zone:%H:%M:%S %Z}  ", "dim"), data_age(fleet), (" ", "text"))
+    if not fleet.hosts:
+        right = (("connecting ", "dim"),)
+    left: Spans = (*brand, ("   ", "text"), *states(fleet, words=True))
+    if width_of(left) + width_of(right) >= width:
+        left = (*brand, ("  ", "text"), *states(fleet, words=False))
+    return spread(left, right, width)
+
+
+def _sums_line(sums: Totals, look: Look, width: int) -> Spans:
+    bar = 24 if width < 160 else 36
+    used, total = sums.memory_used_bytes, sums.memory_total_bytes
+    parts: list[Span] = [(" GPUs ", "dim"), (f"{sums.devices} ", "strong")]
+    parts += shares(
+        ((sums.devices_busy, "busy"), (sums.devices_idle, "idle"), (sums.devices_unknown, "faint")),
+        bar,
+        ascii_only=look.ascii_only,
+    )
+    parts += [
+        (f" {sums.devices_busy}", "strong"), (" busy  ", "dim"),
+        (f" {sums.devices_idle}", "strong"), (" idle  ", "dim"),
+        (f" {sums.devices_unknown}", "strong" if sums.devices_unknown else "dim"), (" unknown  ", "dim"),
+        ("  memory ", "dim"), (_of(used, total), "strong"),
+        ("    power ", "dim"), (show.watts(sums.power_watts), "strong"),
+    ]  # fmt: skip
+    return fit(tuple(parts), width)
+
+
+def _of(used: int | None, total: int | None) -> str:
+    return show.memory_pair(used, total, width=20).replace("/", " of ")
+
+
+def _tabs(head: Head) -> Spans:
+    spans: list[Span] = [(" ", "text")]
+    for number, view in enumerate(VIEWS.values(), 1):
+        spans.append((f" {number} {view.title} ", "tab-on" if view.id == head.view else "tab"))
+    return tuple(spans)
+
+
+def _sorting(head: Head) -> Spans:
+    shown = VIEWS[head.view].column(head.sort).title.strip().lower() if head.sort else ""
+    mark = "▼" if head.descending else "▲"
+    spans: Spans = (("sort ", "dim"), (f"{shown or 'state'} {mark}", "text"), ("   filter ", "dim"))
+    if head.filter:
+        return (*spans, (f" {remote(head.filter)} ", "badge"), (f" {head.shown} shown ", "dim"))
+    return (*spans, ("– ", "dim"))
+
+
+def _tabs_line(head: Head, width: int) -> Spans:
+    return spread(_tabs(head), _sorting(head), width)
+
+
+def _short_sums(sums: Totals, head: Head, look: Look, width: int) -> Spans:
+    counts: Spans = (
+        (f"{sums.devices_busy}", "strong"), (" busy ", "dim"), (f"{sums.devices_idle}", "strong"), (" idle ", "dim"),
+        (f"{sums.devices_unknown}", "strong"), (" unknown ", "dim"), (" ", "text"),
+    )  # fmt: skip
+    if head.filter:
+        right: Spans = ((f" {remote(head.filter)} ", "badge"), (f" {head.shown} shown ", "dim"))
+    else:
+        right = (*counts, (show.watts(sums.power_watts), "strong"), (" ", "text"))
+    return spread(_tabs(head), right, width)
+
+
+def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) -> Spans:
+    paused: Spans = ((" PAUSED ", "badge"), (" ", "text")) if head.paused_seconds is not None else ()
+    busy: Spans = ((f"{sums.devices_busy}/{sums.devices}", "strong"), (" busy  ", "dim"))
+    right: Spans = (*paused, *busy, data_age(fleet, words=False))
+    left = states(fleet, words=False)
+    if width_of(left) + width_of(right) >= width:
+        right = (*paused, data_age(fleet, words=False))
+    return spread(left, right, width)
+
+
+def table_header(placed: Iterable[Placed], sort: str, descending: bool, look: Look, width: int) -> Spans:
+    """Titles over their columns; the sorted one carries its direction."""
+    spans: list[Span] = []
+    x = 0
+    for item in placed:
+        column = item.column
+        sorted_by = column.id == sort and bool(column.title)
+        title = column.title
+        if sorted_by:
+            mark = "▼" if descending else "▲"
+            title = (title if len(title) < item.width else title[: item.width - 1]) + mark
+        spans.append((" " * (item.x - x), "dim"))
+        spans += fit(((title, "accent" if sorted_by else "dim"),), item.width, right=column.right)
+        x = item.x + item.width
+    return look.plain(fit(tuple(spans), width))
+
+
+def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fleet, look: Look, width: int) -> Spans:
+    """Keys from the registry, and at the right what the session is."""
+    hints: list[Span] = [(" ", "text")]
+    shown = sorted((command for command in commands if command.footer and command.keys), key=lambda item: item.footer)
+    right: Spans = ()
+    if view is not None:
+        right = (("read-only  " if head.read_only else "", "dim"), (f"{head.shown} {view.noun} ", "dim"))
+    room = width - width_of(right) - 1
+    for command in shown:
+        piece: Spans = (
+            (key_sign(command.keys[0], ascii_only=look.ascii_only), "key"),
+            (f" {command.title}   ", "dim"),
+        )
+        if width_of(hints) + width_of(piece) > room:
+            break
+        hints += piece
+    return look.plain(spread(tuple(hints), right, width))
+
+

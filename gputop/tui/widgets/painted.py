@@ -1,0 +1,108 @@
+"""Widgets that draw their lines from spans; colors come from TCSS through component classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gputop.tui.draw import STYLES, Span, Spans, fit
+
+GROUNDS: tuple[str, ...] = ("row", "cursor", "marked", "head")
+"""What a line is drawn on."""
+
+PAINT_CLASSES: set[str] = {f"p--{name}" for name in (*STYLES, *GROUNDS)}
+
+
+class Palette:
+    """Styles of one widget by name, looked up once per theme."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._styles: dict[tuple[str, str], Style] = {}
+
+    def style(self, name: str, ground: str) -> Style:
+        found = self._styles.get((name, ground))
+        if found is None:
+            below = self._widget.get_component_rich_style(f"p--{ground}")
+            above = self._widget.get_component_rich_style(f"p--{name}", partial=True)
+            found = self._styles[name, ground] = below + above
+        return found
+
+    def forget(self) -> None:
+        self._styles.clear()
+
+    def strip(self, spans: Iterable[Span], width: int, ground: str = "row") -> Strip:
+        """One line of exactly `width` cells."""
+        segments = [Segment(text, self.style(name, ground)) for text, name in spans if text]
+        return Strip(segments).adjust_cell_length(width, self.style("text", ground))
+
+
+class Lines(Widget):
+    """A few fixed lines, such as header and footer. Only lines that changed are painted."""
+
+    COMPONENT_CLASSES = PAINT_CLASSES
+    ground = "row"
+
+    def __init__(self, *, id: str | None = None, ground: str = "row") -> None:
+        super().__init__(id=id)
+        self.ground = ground
+        self.palette = Palette(self)
+        self._shown: tuple[Spans, ...] = ()
+
+    def show(self, lines: Sequence[Spans]) -> None:
+        before, self._shown = self._shown, tuple(lines)
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y in range(max(len(before), len(self._shown)))
+            if y >= len(before) or y >= len(self._shown) or before[y] != self._shown[y]
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def notify_style_update(self) -> None:
+        self.palette.forget()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        spans = self._shown[y] if y < len(self._shown) else ()
+        return self.palette.strip(spans, self.size.width, self.ground)
+
+
+class Page(ScrollView, can_focus=True):
+    """Text longer than the pane, scrolled by lines."""
+
+    COMPONENT_CLASSES = PAINT_CLASSES
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.palette = Palette(self)
+        self._shown: tuple[Spans, ...] = ()
+
+    def show(self, lines: Sequence[Spans]) -> None:
+        before, self._shown = self._shown, tuple(lines)
+        size = Size(self.size.width, len(self._shown))
+        if size != self.virtual_size:
+            self.virtual_size = size
+        top = self.scroll_offset.y
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y in range(self.size.height)
+            if before[top + y : top + y + 1] != self._shown[top + y : top + y + 1]
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def notify_style_update(self) -> None:
+        self.palette.forget()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        index = y + self.scroll_offset.y
+        spans = fit(self._shown[index], self.size.width) if index < len(self._shown) else ()
+        return self.palette.strip(spans, self.size.width)
