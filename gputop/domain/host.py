@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gputop.domain.link import Link, LinkChange
 from gputop.domain.problem import Problem
-from gputop.domain.reading import Frame
+from gputop.domain.reading import DeviceEvent, Frame
 
 
 class HostKeyPolicy(StrEnum):
@@ -80,6 +80,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """Of the newest frame, with the time each was first seen, and what the inventory expects and the host lacks."""
     device_problems: dict[int, tuple[Problem, ...]] = {}
     """Likewise, by position in `frame.devices`."""
+    events: tuple[DeviceEvent, ...] = ()
+    """Of all frames, oldest first, at most 1,000."""
     link_history: tuple[LinkChange, ...] = ()
     """Newest last, at most 32."""
     clock_skew_seconds: float | None = None

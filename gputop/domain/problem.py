@@ -20,6 +20,7 @@ class ProblemKind(StrEnum):
     DEVICE_LOST = "device-lost"
     REQUIRES_RESET = "requires-reset"
     DEVICE_ERROR = "device-error"
+    INFOROM_CORRUPTED = "inforom-corrupted"
     DEVICES_MISSING = "devices-missing"
     NO_DEVICES = "no-devices"
     PROBE_HUNG = "probe-hung"
@@ -72,5 +73,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     """When it was first seen, UTC; `None` when not known."""
 
 
-INFORMATIONAL: frozenset[ProblemKind] = frozenset({ProblemKind.PROCESSES_UNRELIABLE, ProblemKind.SSH_CONFIG})
+INFORMATIONAL: frozenset[ProblemKind] = frozenset(
+    {ProblemKind.PROCESSES_UNRELIABLE, ProblemKind.SSH_CONFIG, ProblemKind.INFOROM_CORRUPTED}
+)
 """Kinds that are worth saying but do not make a host degraded."""

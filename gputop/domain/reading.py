@@ -213,6 +213,22 @@ class HostReading(Struct, frozen=True, kw_only=True):
     agent_memory_bytes: int | None = None
 
 
+class DeviceEvent(Struct, frozen=True, kw_only=True):
+    """One line of a server's log about a device: an Xid, an SXid, a device that fell off the bus."""
+
+    at: datetime | None = None
+    """UTC; `None` where the log has no date, such as seconds since boot."""
+    kind: str
+    """`xid`, `sxid`, `fell-off-bus`, …"""
+    code: int | None = None
+    pci_bus_id: str | None = None
+    pid: int | None = None
+    process: str | None = None
+    message: str
+    """The line without its time stamp. Untrusted text."""
+    severity: str | None = None
+
+
 class Frame(Struct, frozen=True, kw_only=True):
     """All readings of one host at one instant. Complete in itself: what one wire line leaves out is carried on."""
 
@@ -234,6 +250,8 @@ class Frame(Struct, frozen=True, kw_only=True):
     """Of the host; those of one device are in `device_problems`."""
     device_problems: dict[int, tuple[Problem, ...]] = {}
     """By position in `devices`."""
+    events: tuple[DeviceEvent, ...] = ()
+    """Of the server's log, those that no earlier frame told of, oldest first."""
 
     def column(self, name: str) -> list[Any] | None:
         """Values of metric `name`, one a device, in the order of `devices`."""

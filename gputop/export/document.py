@@ -207,7 +207,7 @@ class DeviceObject(Struct, frozen=True, kw_only=True):
 class EventObject(Struct, frozen=True, kw_only=True):
     """One line of a server's log about a device."""
 
-    at: Moment
+    at: Moment | None
     kind: str
     code: int | None
     pci_bus_id: str | None
@@ -316,7 +316,7 @@ def _host(host: Host, as_of: datetime) -> HostObject:
         admin=None,
         devices=_devices(host, frame) if frame else [],
         problems=[_problem(problem) for problem in host.problems],
-        events=[],
+        events=[EventObject(**asdict(event)) for event in host.events],
     )
 
 

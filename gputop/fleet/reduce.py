@@ -12,7 +12,7 @@ from gputop.domain.event import EndpointResolved, FrameReceived, HostsChanged, L
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.link import TROUBLE, Link, LinkChange, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem, ProblemKind
-from gputop.domain.reading import Frame
+from gputop.domain.reading import DeviceEvent, Frame
 from gputop.fleet.fleet import Fleet
 
 STALE_INTERVALS = 3
@@ -25,6 +25,9 @@ FIRST_FRAME_GRACE = timedelta(seconds=15)
 """How long a fresh session may take to its first frame: slow login files, cold drivers."""
 
 HISTORY_LENGTH = 32
+
+EVENTS_LENGTH = 1000
+"""Log events that are kept of a host."""
 
 
 def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime) -> Fleet:
@@ -152,8 +155,17 @@ def _with_frame(host: Host, frame: Frame) -> Host:
             position: _dated(problems, host.device_problems.get(position, ()), at)
             for position, problems in frame.device_problems.items()
         },
+        events=_with_events(host.events, frame.events),
         clock_skew_seconds=(frame.sampled_at - at).total_seconds(),
     )
+
+
+def _with_events(known: tuple[DeviceEvent, ...], told: tuple[DeviceEvent, ...]) -> tuple[DeviceEvent, ...]:
+    """`known` and what is new of `told`: after a reconnect the log is told again from its beginning."""
+    if not told:
+        return known
+    before = set(known)
+    return (*known, *(event for event in told if event not in before))[-EVENTS_LENGTH:]
 
 
 def _devices_missing(count: int, expected: int) -> Problem:

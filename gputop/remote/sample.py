@@ -75,6 +75,7 @@ def frame_of(sample: Sample, number: int, at: float, interval: float) -> Dict[st
         "partitions": _table(rows, "partitions"),
         "processes": _table(rows, "processes"),
         "problems": sample["problems"],
+        "events": sample["events"],
         "device_problems": {str(i): row["problems"] for i, row in enumerate(rows) if row.get("problems")},
     }
 

@@ -25,12 +25,13 @@ Lines of the agent, told apart by key `k`:
 
 `{"k":"frame", "n":17, "t":1764550000.123, "interval":2.0, "host":{HostReading}, "columns":{metric: [..]},
   "partitions":{column: [..]}, "processes":{column: [..]}, "problems":[Problem],
-  "device_problems":{"3":[Problem]}}`
+  "device_problems":{"3":[Problem]}, "events":[DeviceEvent]}`
     One sample. `t` is the server's wall clock in seconds, UTC. `columns` are those of `domain.reading.DeviceReading`
     and must have one entry a device. A metric, `host` key, `partitions`, `processes` that is left out keeps its last
     value (slow loops send it seldom); `null` in its place means it cannot be read any more. `problems` and
     `device_problems` are left out when there are none and are never carried on.
-    `processes.started_at` is in seconds since the epoch, UTC.
+    `processes.started_at` and `events.at` are in seconds since the epoch, UTC. `events` are those of the server's log
+    that no earlier frame of the session told of; left out when there are none.
 
 `{"k":"bye", "reason":"stop"}`   last line of an orderly end.
 """

@@ -1,0 +1,340 @@
+"""What `nvidia-smi -q` says, as text or as XML: the same tree of names with other spellings.
+
+Both readers flatten the part of one GPU to `{"utilization/gpu_util": "0 %"}` and `{"utilization/gpu": "0 %"}`; the
+table below knows all spellings since driver 340.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gputop.remote import cells, nvidia_values
+from gputop.remote.nvidia_values import Gathering
+from gputop.remote.sample import Row, problem
+
+Flat = Mapping[str, str]
+Convert = Callable[[str | None], Any]
+
+FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
+    ("model", cells.text, ("product_name", "product name")),
+    ("uuid", cells.text, ("uuid", "gpu uuid")),
+    ("serial", cells.text, ("serial", "serial number")),
+    ("minor_number", cells.integer, ("minor_number", "minor number")),
+    ("pci_bus_id", cells.text, ("pci/pci_bus_id", "pci/bus id")),
+    ("persistence_mode", nvidia_values.switch, ("persistence_mode", "persistence mode")),
+    ("mig_mode", nvidia_values.mode, ("mig_mode/current_mig", "mig mode/current")),
+    ("compute_mode", nvidia_values.compute_mode, ("compute_mode", "compute mode")),
+    ("performance_state", nvidia_values.performance_state, ("performance_state", "performance state")),
+    ("fan_percent", nvidia_values.amount, ("fan_speed", "fan speed")),
+    ("utilization_percent", cells.percent, ("utilization/gpu_util", "utilization/gpu")),
+    ("memory_utilization_percent", cells.percent, ("utilization/memory_util", "utilization/memory")),
+    ("encoder_utilization_percent", cells.percent, ("utilization/encoder_util", "utilization/encoder")),
+    ("decoder_utilization_percent", cells.percent, ("utilization/decoder_util", "utilization/decoder")),
+    (
+        "memory_total_bytes",
+        nvidia_values.mib,
+        ("fb_memory_usage/total", "fb memory usage/total", "memory usage/total"),
+    ),
+    ("memory_used_bytes", nvidia_values.mib, ("fb_memory_usage/used", "fb memory usage/used", "memory usage/used")),
+    ("memory_reserved_bytes", nvidia_values.mib, ("fb_memory_usage/reserved", "fb memory usage/reserved")),
+    ("bar1_total_bytes", nvidia_values.mib, ("bar1_memory_usage/total", "bar1 memory usage/total")),
+    ("bar1_used_bytes", nvidia_values.mib, ("bar1_memory_usage/used", "bar1 memory usage/used")),
+    (
+        "temperature_celsius",
+        nvidia_values.celsius,
+        ("temperature/gpu_temp", "temperature/gpu current temp", "temperature/gpu"),
+    ),
+    (
+        "memory_temperature_celsius",
+        nvidia_values.celsius,
+        ("temperature/memory_temp", "temperature/memory current temp"),
+    ),
+    (
+        "temperature_slowdown_celsius",
+        nvidia_values.celsius,
+        ("temperature/gpu_temp_slow_threshold", "temperature/gpu slowdown temp"),
+    ),
+    (
+        "temperature_shutdown_celsius",
+        nvidia_values.celsius,
+        ("temperature/gpu_temp_max_threshold", "temperature/gpu shutdown temp"),
+    ),
+    (
+        "power_watts",
+        nvidia_values.amount,
+        (
+            "gpu_power_readings/power_draw",
+            "gpu power readings/power draw",
+            "power_readings/power_draw",
+            "power readings/power draw",
+        ),
+    ),
+    (
+        "power_average_watts",
+        nvidia_values.amount,
+        ("gpu_power_readings/average_power_draw", "gpu power readings/average power draw"),
+    ),
+    (
+        "power_instant_watts",
+        nvidia_values.amount,
+        (
+            "gpu_power_readings/instant_power_draw",
+            "gpu power readings/instantaneous power draw",
+            "gpu power readings/instant power draw",
+        ),
+    ),
+    (
+        "power_limit_watts",
+        nvidia_values.amount,
+        (
+            "gpu_power_readings/current_power_limit",
+            "gpu power readings/current power limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
+            "gpu power readings/gpu ceiling power limit/current power limit",
+            "gpu_power_readings/power_limit",
+            "power_readings/power_limit",
+            "power readings/power limit",
+            "power_readings/enforced_power_limit",
+            "power readings/enforced power limit",
+        ),
+    ),
+    (
+        "power_default_limit_watts",
+        nvidia_values.amount,
+        (
+            "gpu_power_readings/default_power_limit",
+            "gpu power readings/default power limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/default_power_limit",
+            "gpu power readings/gpu ceiling power limit/default power limit",
+            "power_readings/default_power_limit",
+            "power readings/default power limit",
+        ),
+    ),
+    ("sm_clock_mhz", nvidia_values.amount, ("clocks/sm_clock", "clocks/sm")),
+    ("memory_clock_mhz", nvidia_values.amount, ("clocks/mem_clock", "clocks/memory")),
+    ("sm_clock_max_mhz", nvidia_values.amount, ("max_clocks/sm_clock", "max clocks/sm")),
+    ("memory_clock_max_mhz", nvidia_values.amount, ("max_clocks/mem_clock", "max clocks/memory")),
+    (
+        "pcie_generation",
+        cells.count,
+        ("pci/pci_gpu_link_info/pcie_gen/current_link_gen", "pci/gpu link info/pcie generation/current"),
+    ),
+    (
+        "pcie_generation_max",
+        cells.count,
+        ("pci/pci_gpu_link_info/pcie_gen/max_link_gen", "pci/gpu link info/pcie generation/max"),
+    ),
+    (
+        "pcie_width",
+        cells.count,
+        ("pci/pci_gpu_link_info/link_widths/current_link_width", "pci/gpu link info/link width/current"),
+    ),
+    (
+        "pcie_width_max",
+        cells.count,
+        ("pci/pci_gpu_link_info/link_widths/max_link_width", "pci/gpu link info/link width/max"),
+    ),
+    ("pcie_tx_bytes_per_second", nvidia_values.kib_per_second, ("pci/tx_util", "pci/tx throughput")),
+    ("pcie_rx_bytes_per_second", nvidia_values.kib_per_second, ("pci/rx_util", "pci/rx throughput")),
+    ("pcie_replay_count", cells.count, ("pci/replay_counter", "pci/replays since reset")),
+    ("ecc_mode", nvidia_values.mode, ("ecc_mode/current_ecc", "ecc mode/current")),
+    ("ecc_pending_mode", nvidia_values.mode, ("ecc_mode/pending_ecc", "ecc mode/pending")),
+    (
+        "remapped_rows_corrected",
+        cells.count,
+        ("remapped_rows/remapped_row_corr", "remapped rows/correctable error"),
+    ),
+    (
+        "remapped_rows_uncorrected",
+        cells.count,
+        ("remapped_rows/remapped_row_unc", "remapped rows/uncorrectable error"),
+    ),
+    ("remapped_rows_pending", nvidia_values.switch, ("remapped_rows/remapped_row_pending", "remapped rows/pending")),
+    (
+        "remapped_rows_failed",
+        nvidia_values.switch,
+        ("remapped_rows/remapped_row_failure", "remapped rows/remapping failure occurred"),
+    ),
+    (
+        "retired_pages_single_bit",
+        cells.count,
+        ("retired_pages/multiple_single_bit_retirement/retired_count", "retired pages/single bit ecc"),
+    ),
+    (
+        "retired_pages_double_bit",
+        cells.count,
+        ("retired_pages/double_bit_retirement/retired_count", "retired pages/double bit ecc"),
+    ),
+    (
+        "retired_pages_pending",
+        nvidia_values.switch,
+        (
+            "retired_pages/pending_retirement",
+            "retired_pages/pending_blacklist",
+            "retired pages/pending page blacklist",
+            "retired pages/pending",
+        ),
+    ),
+    ("recovery_action", nvidia_values.recovery_action, ("gpu_recovery_action", "gpu recovery action")),
+)
+
+_RESET_STATUS = (("gpu_reset_status/reset_required", "gpu reset status/reset required"), "gpu-reset")
+_DRAIN_STATUS = (
+    ("gpu_reset_status/drain_and_reset_recommended", "gpu reset status/drain and reset recommended"),
+    "drain-and-reset",
+)
+
+
+def row_of(flat: Flat, bus_id: str | None, index: int) -> Row:
+    """The row of one GPU. `bus_id`: as its heading names it."""
+    row: Row = {"index": index, "vendor": "nvidia"}
+    if bus_id:
+        row["pci_bus_id"] = bus_id
+    gathering = Gathering(row)
+    for key, convert, names in FIELDS:
+        for name in names:
+            gathering.put(key, flat.get(name), convert)
+    nvidia_values.settle_power(row)
+    _put_reasons(row, flat)
+    _put_ecc(row, flat)
+    _put_reset_status(row, flat)
+    return gathering.finish()
+
+
+def _put_reasons(row: Row, flat: Flat) -> None:
+    active: list[str] = []
+    known = False
+    for name, cell in flat.items():
+        top = name.partition("/")[0].replace("_", " ")
+        if top not in ("clocks event reasons", "clocks throttle reasons"):
+            continue
+        on = nvidia_values.switch(cell)
+        word = nvidia_values.reason(name.rpartition("/")[2])
+        if on is None or word is None:
+            continue
+        known = True
+        if on and word not in active:
+            active.append(word)
+    if known:
+        row["throttle_reasons"] = active
+
+
+def _put_ecc(row: Row, flat: Flat) -> None:
+    """Volatile and aggregate counts. Since Ampere there is no total: SRAM and DRAM are added up."""
+    for period in ("volatile", "aggregate"):
+        found: dict[str, list[int | None]] = {"corrected": [], "uncorrected": []}
+        totals: dict[str, int] = {}
+        for name, cell in flat.items():
+            top, _, rest = name.partition("/")
+            if top.replace("_", " ") != "ecc errors" or not rest.startswith(period + "/"):
+                continue
+            kind = _ecc_kind(rest)
+            value = cells.count(cell)
+            if kind is None or value is None:
+                continue
+            if rest.endswith("/total"):
+                totals[kind] = value
+            else:
+                found[kind].append(value)
+        for kind, parts in found.items():
+            value = totals.get(kind, nvidia_values.total(parts))
+            if value is not None:
+                row[f"ecc_{kind}_{period}"] = value
+
+
+def _ecc_kind(name: str) -> str | None:
+    word = name.replace("_", " ")
+    if "uncorrectable" in word or "double bit" in word:
+        return "uncorrected"
+    return "corrected" if "correctable" in word or "single bit" in word else None
+
+
+def _put_reset_status(row: Row, flat: Flat) -> None:
+    """Drivers before 570 say with two words what later became the recovery action."""
+    for names, action in (_RESET_STATUS, _DRAIN_STATUS):
+        if row.get("recovery_action") is None and any(nvidia_values.switch(flat.get(name)) for name in names):
+            row["recovery_action"] = action
+            row.setdefault("problems", []).append(
+                problem(
+                    "requires-reset",
+                    "the driver asks for a reset of this GPU",
+                    None,
+                    nvidia_values.HINTS["requires-reset"],
+                )
+            )
+
+
+def partition_of(flat: Flat) -> dict[str, Any]:
+    """One MIG device. Compute instances of one GPU instance share its memory, so each says the same figure."""
+    row: Row = {"kind": "mig"}
+    gathering = Gathering(row)
+    for key, convert, names in _PARTITION_FIELDS:
+        for name in names:
+            gathering.put(key, flat.get(name), convert)
+    return row
+
+
+_PARTITION_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
+    ("index", cells.integer, ("index",)),
+    ("uuid", cells.text, ("uuid", "mig uuid")),
+    ("profile", cells.text, ("name", "profile")),
+    ("gpu_instance_id", cells.integer, ("gpu_instance_id", "gpu instance id")),
+    ("compute_instance_id", cells.integer, ("compute_instance_id", "compute instance id")),
+    (
+        "memory_total_bytes",
+        nvidia_values.mib,
+        ("fb_memory_usage/total", "fb memory usage/total", "shared fb memory usage/total"),
+    ),
+    (
+        "memory_used_bytes",
+        nvidia_values.mib,
+        ("fb_memory_usage/used", "fb memory usage/used", "shared fb memory usage/used"),
+    ),
+    ("utilization_percent", cells.percent, ("utilization/gpu_util", "utilization/gpu")),
+)
+
+
+def process_of(flat: Flat) -> dict[str, Any] | None:
+    """One process; `None` without a process id."""
+    pid = cells.integer(flat.get("pid") or flat.get("process id"))
+    if not pid:
+        return None
+    return {
+        "pid": pid,
+        "name": cells.text(flat.get("process_name") or flat.get("name")),
+        "kind": nvidia_values.process_kind(flat.get("type")),
+        "memory_used_bytes": nvidia_values.mib(flat.get("used_memory") or flat.get("used gpu memory")),
+        "gpu_instance_id": cells.integer(flat.get("gpu_instance_id") or flat.get("gpu instance id")),
+        "compute_instance_id": cells.integer(flat.get("compute_instance_id") or flat.get("compute instance id")),
+    }
+
+
+FACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("driver_version", ("kmd_version", "kmd version", "driver_version", "driver version")),
+    ("cuda_version", ("cuda_umd_version", "cuda umd version", "cuda_version", "cuda version")),
+)
+
+
+def facts_of(flat: Flat) -> dict[str, str]:
+    """Driver and CUDA version. From 610 the old names carry a sentence after the value, or in place of it."""
+    facts = {}
+    for key, names in FACTS:
+        for name in names:
+            word = (flat.get(name) or "").split(" ")[0]
+            if word[:1].isdigit():
+                facts.setdefault(key, word)
+    return facts
+
+
+def count_problem(listed: int, attached: str | None) -> dict[str, Any] | None:
+    """The tool counts more GPUs than it shows."""
+    expected = cells.integer(attached)
+    if expected is None or expected <= listed:
+        return None
+    return problem(
+        "devices-missing",
+        f"{listed} of {expected} attached GPUs are shown",
+        None,
+        "the output is cut, or a GPU was lost while it was made",
+    )

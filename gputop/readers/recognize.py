@@ -1,0 +1,69 @@
+"""Which tool wrote a text: told from its content, or by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gputop.domain.problem import ProblemKind
+from gputop.readers import nvidia_xml
+from gputop.remote.sample import Sample, new_sample, problem
+
+
+class Format(NamedTuple):
+    """One kind of output."""
+
+    name: str
+    """The command that prints it; `--tool` takes it, or its first words."""
+    looks_like: Callable[[str], bool]
+    """Cheap, and false for what another format in the table reads."""
+    read: Callable[[str], Sample]
+    """Never raises."""
+
+
+FORMATS: tuple[Format, ...] = (Format("nvidia-smi -q -x", nvidia_xml.looks_like, nvidia_xml.read),)
+"""In the order in which they are tried: the more telling ones first."""
+
+
+def recognize(text: str, formats: Sequence[Format] = FORMATS) -> Format | None:
+    """The first format that `text` looks like."""
+    return next((known for known in formats if known.looks_like(text)), None)
+
+
+def formats_of(tool: str) -> tuple[Format, ...]:
+    """The formats that `tool` may mean: those of that name, or whose name begins with its words."""
+    words = tool.split()
+    return tuple(known for known in FORMATS if known.name.split()[: len(words)] == words)
+
+
+def is_known(text: str, tool: str | None = None) -> bool:
+    """Whether some reader (of `tool`) takes `text`."""
+    return recognize(text, FORMATS if tool is None else formats_of(tool)) is not None
+
+
+def read_text(text: str, tool: str | None = None) -> Sample:
+    """What `text` says. A text of no known tool is a sample with a problem that says what was looked for."""
+    formats = FORMATS if tool is None else formats_of(tool)
+    known = recognize(text, formats) or (formats[0] if len(formats) == 1 else None)
+    return known.read(text) if known else unrecognized(text, formats)
+
+
+def looked_for(formats: Sequence[Format] = FORMATS) -> str:
+    """The tools that are known, for a person."""
+    return "Looked for: " + ", ".join(dict.fromkeys(known.name for known in formats))
+
+
+def unrecognized(text: str, formats: Sequence[Format]) -> Sample:
+    """A sample without devices that says why."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    begins = f"It begins with: {first[:200]}\n" if first else ""
+    sample = new_sample("file")
+    sample["problems"].append(
+        problem(
+            ProblemKind.UNREADABLE_FILE.value,
+            "not the output of a known tool" if first else "the file is empty",
+            begins + looked_for(formats),
+            '--tool names the tool that wrote it, such as --tool "nvidia-smi -q"',
+        )
+    )
+    return sample
