@@ -318,7 +318,7 @@ FACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 def facts_of(flat: Flat) -> dict[str, str]:
     """Driver and CUDA version. From 610 the old names carry a sentence after the value, or in place of it."""
-    facts = {}
+    facts: dict[str, str] = {}
     for key, names in FACTS:
         for name in names:
             word = (flat.get(name) or "").split(" ")[0]

@@ -7,6 +7,7 @@ expanded or fetched.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from gputop.readers import nvidia_query, nvidia_remarks
@@ -72,19 +73,19 @@ def _without_bulk(log: str) -> str:
 
 def _parse(log: str) -> tuple[Element | None, bool]:
     """The root element as far as it could be read, and whether something of it is missing."""
-    parser = XMLPullParser(("start",))
+    parser: XMLPullParser[Any] = XMLPullParser(("start",))
     cut = False
     try:
         parser.feed(log)
         parser.close()
     except (ParseError, UnicodeEncodeError):
         cut = True
+    root: Element | None = None
     try:
-        for _, element in parser.read_events():
-            return element, cut
-    except ParseError:
-        return None, True
-    return None, True
+        _, root = next(parser.read_events())  # type: ignore[assignment,misc]
+    except (ParseError, StopIteration):
+        cut = True
+    return root, cut
 
 
 def _read_log(root: Element, sample: Sample, *, cut: bool) -> None:

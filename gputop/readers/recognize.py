@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gputop.domain.problem import ProblemKind
-from gputop.readers import nvidia_xml
+from gputop.readers import (
+    nvidia_csv,
+    nvidia_failures,
+    nvidia_lists,
+    nvidia_monitor,
+    nvidia_table,
+    nvidia_text,
+    nvidia_xml,
+)
+from gputop.remote import failures
 from gputop.remote.sample import Sample, new_sample, problem
 
 
@@ -21,7 +30,31 @@ class Format(NamedTuple):
     """Never raises."""
 
 
-FORMATS: tuple[Format, ...] = (Format("nvidia-smi -q -x", nvidia_xml.looks_like, nvidia_xml.read),)
+NVIDIA: tuple[Format, ...] = (
+    Format("nvidia-smi -q -x", nvidia_xml.looks_like, nvidia_xml.read),
+    Format("nvidia-smi -q", nvidia_text.looks_like, nvidia_text.read),
+    Format("nvidia-smi --query-gpu", nvidia_csv.looks_like, nvidia_csv.read),
+    Format("nvidia-smi --query-compute-apps", nvidia_csv.looks_like, nvidia_csv.read),
+    Format("nvidia-smi", nvidia_table.looks_like, nvidia_table.read),
+    Format("nvidia-smi pmon", nvidia_monitor.looks_like_pmon, nvidia_monitor.read_pmon),
+    Format("nvidia-smi dmon", nvidia_monitor.looks_like_dmon, nvidia_monitor.read_dmon),
+    Format("nvidia-smi mig -lgi", nvidia_lists.looks_like_instances, nvidia_lists.read_instances),
+    Format("nvidia-smi -L", nvidia_lists.looks_like_list, nvidia_lists.read_list),
+    Format("nvidia-smi nvlink", nvidia_lists.looks_like_list, nvidia_lists.read_list),
+    Format("nvidia-smi topo -m", nvidia_lists.looks_like_topology, nvidia_lists.read_topology),
+    Format("nvidia-smi --version", nvidia_lists.looks_like_version, nvidia_lists.read_version),
+)
+
+VENDORS: tuple[Format, ...] = ()
+
+LAST: tuple[Format, ...] = (
+    Format("nvidia-smi", nvidia_table.looks_like_box, nvidia_table.read),
+    Format("nvidia-smi", nvidia_failures.looks_like, nvidia_failures.read),
+    Format("an error message", failures.looks_like, failures.read),
+)
+"""Words that may stand beside the output of any tool, so they count only where nothing else is found."""
+
+FORMATS = NVIDIA + VENDORS + LAST
 """In the order in which they are tried: the more telling ones first."""
 
 
@@ -32,6 +65,8 @@ def recognize(text: str, formats: Sequence[Format] = FORMATS) -> Format | None:
 
 def formats_of(tool: str) -> tuple[Format, ...]:
     """The formats that `tool` may mean: those of that name, or whose name begins with its words."""
+    if nvidia_csv.columns_of(tool):
+        return (Format(tool, lambda text: bool(text.strip()), lambda text: nvidia_csv.read_command(text, tool)),)
     words = tool.split()
     return tuple(known for known in FORMATS if known.name.split()[: len(words)] == words)
 

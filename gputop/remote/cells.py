@@ -59,7 +59,7 @@ def integer(cell: Optional[str]) -> Optional[int]:
 
 
 def size(cell: Optional[str], unit: Optional[int] = None) -> Optional[int]:
-    """An amount of memory in bytes. `unit`: bytes of the unit that a bare number is in; `None`: it is no amount then."""
+    """An amount of memory in bytes. `unit`: bytes of the unit of a bare number; `None`: that is no amount."""
     value = number(cell)
     if value is None or value < 0 or cell is None:
         return None
@@ -67,7 +67,7 @@ def size(cell: Optional[str], unit: Optional[int] = None) -> Optional[int]:
     factor = _UNITS[word] if word in _UNITS else 0
     if factor is None:
         factor = unit or 0
-    return int(round(value * factor)) if factor else None
+    return round(value * factor) if factor else None
 
 
 def text(cell: Optional[str]) -> Optional[str]:

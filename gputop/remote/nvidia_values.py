@@ -47,7 +47,7 @@ class Gathering:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        self._errors = {}  # type: Dict[str, Tuple[str, Optional[str], str]]
+        self._errors: Dict[str, Tuple[str, Optional[str], str]] = {}
         self._values = 0
 
     def put(self, key: str, cell: Optional[str], convert: Callable[[Optional[str]], Any]) -> None:
@@ -235,5 +235,5 @@ def bus_key(bus_id: str) -> str:
     """Domain, bus and device in one spelling; the function is left out."""
     parts = bus_id.strip().lower().split(".")[0].split(":")
     if len(parts) < 3:
-        parts = ["0"] + parts
-    return ":".join([parts[0].lstrip("0")] + parts[1:])
+        parts = ["0", *parts]
+    return ":".join([parts[0].lstrip("0"), *parts[1:]])
