@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from gputop.domain.problem import ProblemKind
 from gputop.readers import (
+    bug_report,
+    dcgm,
     nvidia_csv,
     nvidia_failures,
     nvidia_lists,
@@ -15,7 +17,25 @@ from gputop.readers import (
     nvidia_text,
     nvidia_xml,
 )
-from gputop.remote import failures
+from gputop.readers.join import join
+from gputop.remote import (
+    amd,
+    ascend,
+    cambricon,
+    failures,
+    gaudi,
+    hygon,
+    iluvatar,
+    intel_gpu_top,
+    kernel_log,
+    metax,
+    mthreads,
+    neuron,
+    nvtop,
+    rocm_smi,
+    tpu,
+    xpu,
+)
 from gputop.remote.sample import Sample, new_sample, problem
 
 
@@ -43,11 +63,32 @@ NVIDIA: tuple[Format, ...] = (
     Format("nvidia-smi nvlink", nvidia_lists.looks_like_list, nvidia_lists.read_list),
     Format("nvidia-smi topo -m", nvidia_lists.looks_like_topology, nvidia_lists.read_topology),
     Format("nvidia-smi --version", nvidia_lists.looks_like_version, nvidia_lists.read_version),
+    Format("dcgm-exporter", dcgm.looks_like_metrics, dcgm.read_metrics),
+    Format("dcgmi discovery -l", dcgm.looks_like_discovery, dcgm.read_discovery),
 )
 
-VENDORS: tuple[Format, ...] = ()
+VENDORS: tuple[Format, ...] = (
+    Format("hl-smi", gaudi.looks_like, gaudi.read),
+    Format("ixsmi", iluvatar.looks_like, iluvatar.read),
+    Format("mx-smi", metax.looks_like, metax.read),
+    Format("mthreads-gmi", mthreads.looks_like, mthreads.read),
+    Format("cnmon", cambricon.looks_like, cambricon.read),
+    Format("npu-smi info", ascend.looks_like, ascend.read),
+    Format("hy-smi", hygon.looks_like, hygon.read),
+    Format("rocm-smi", rocm_smi.looks_like, rocm_smi.read),
+    Format("amd-smi", amd.looks_like, amd.read),
+    Format("xpu-smi", xpu.looks_like, xpu.read),
+    Format("intel_gpu_top -J", intel_gpu_top.looks_like, intel_gpu_top.read),
+    Format("neuron-monitor", neuron.looks_like, neuron.read),
+    Format("neuron-ls", neuron.looks_like, neuron.read),
+    Format("tpu-info", tpu.looks_like, tpu.read),
+    Format("nvtop -s", nvtop.looks_like, nvtop.read),
+    Format("dmesg", kernel_log.looks_like, kernel_log.read),
+    Format("journalctl -k", kernel_log.looks_like, kernel_log.read),
+)
 
 LAST: tuple[Format, ...] = (
+    Format("dcgmi diag", dcgm.looks_like_diag, dcgm.read_diag),
     Format("nvidia-smi", nvidia_table.looks_like_box, nvidia_table.read),
     Format("nvidia-smi", nvidia_failures.looks_like, nvidia_failures.read),
     Format("an error message", failures.looks_like, failures.read),
@@ -73,12 +114,17 @@ def formats_of(tool: str) -> tuple[Format, ...]:
 
 def is_known(text: str, tool: str | None = None) -> bool:
     """Whether some reader (of `tool`) takes `text`."""
-    return recognize(text, FORMATS if tool is None else formats_of(tool)) is not None
+    formats = FORMATS if tool is None else formats_of(tool)
+    return bug_report.looks_like(text) or recognize(text, formats) is not None
 
 
 def read_text(text: str, tool: str | None = None) -> Sample:
     """What `text` says. A text of no known tool is a sample with a problem that says what was looked for."""
     formats = FORMATS if tool is None else formats_of(tool)
+    if bug_report.looks_like(text):
+        parts = bug_report.sections(text)
+        samples = [known.read(part) for part in parts if (known := recognize(part, formats)) is not None]
+        return join(samples) if samples else unrecognized(text, formats)
     known = recognize(text, formats) or (formats[0] if len(formats) == 1 else None)
     return known.read(text) if known else unrecognized(text, formats)
 
