@@ -16,6 +16,7 @@ from gputop.readers import (
     nvidia_table,
     nvidia_text,
     nvidia_xml,
+    nvtop,
 )
 from gputop.readers.join import join
 from gputop.remote import (
@@ -31,7 +32,6 @@ from gputop.remote import (
     metax,
     mthreads,
     neuron,
-    nvtop,
     rocm_smi,
     tpu,
     xpu,
