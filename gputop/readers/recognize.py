@@ -86,6 +86,7 @@ VENDORS: tuple[Format, ...] = (
     Format("dmesg", kernel_log.looks_like, kernel_log.read),
     Format("journalctl -k", kernel_log.looks_like, kernel_log.read),
 )
+"""Before NVIDIA's: several of these tools print in the layout of nvidia-smi, under a name of their own."""
 
 LAST: tuple[Format, ...] = (
     Format("dcgmi diag", dcgm.looks_like_diag, dcgm.read_diag),
@@ -95,7 +96,7 @@ LAST: tuple[Format, ...] = (
 )
 """Words that may stand beside the output of any tool, so they count only where nothing else is found."""
 
-FORMATS = NVIDIA + VENDORS + LAST
+FORMATS = VENDORS + NVIDIA + LAST
 """In the order in which they are tried: the more telling ones first."""
 
 
