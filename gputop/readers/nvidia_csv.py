@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from gputop.readers import nvidia_remarks
 from gputop.remote import cells, nvidia_columns, nvidia_values
+from gputop.remote.nvidia_columns import Query
 from gputop.remote.sample import Row, Sample, new_sample, problem
 
 _UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z/-]{7,}$")
@@ -138,32 +139,28 @@ def _counts_up(column: Sequence[str]) -> bool:
 def _read(names: list[str], lines: Sequence[str], before: Sequence[str]) -> Sample:
     sample = new_sample("nvidia-smi")
     words = list(before)
-    about_processes = "pid" in names
+    query = Query(names)
     if any(name in names for name in _OTHER_QUERIES):
         return _without_rows(sample, names)
-    cut = False
+    devices = _Devices(sample)
     for line in lines:
         values = _fitted(names, _cells(line, len(names)))
-        if [nvidia_columns.name_of(value) for value in values] == names:
-            continue  # a header again
-        if len(values) > len(names) or (len(values) < len(names) and line is not lines[-1]):
+        if len(values) < len(names) and line is lines[-1] and _begins_row(query, values):
+            values = values[:-1]  # the last cell may be cut off as well
+            sample["problems"].append(
+                problem("unreadable-file", "the last row is cut off", line[:200], "make it again")
+            )
+        elif len(values) != len(names):
             words.append(line)
             continue
-        if len(values) < len(names):
-            if len(values) < 2 or not _is_plausible(names, values):
-                words.append(line)
-                continue
-            cut, values = True, values[:-1]
-        if about_processes:
+        elif nvidia_columns.name_of(values[0]) == names[0] != "":
+            continue  # a header again
+        if "pid" in names:
             _take_process(sample, names, values)
         else:
-            _take_device(sample, names, values)
-        for key, value in nvidia_columns.facts_of(names, values).items():
+            devices.take(query.row(values), values)
+        for key, value in query.facts(values).items():
             sample["facts"].setdefault(key, value)
-    if cut:
-        sample["problems"].append(
-            problem("unreadable-file", "the last row is cut off", lines[-1][:200], "make it again")
-        )
     nvidia_remarks.attach(sample, "\n".join(words))
     return sample
 
@@ -175,10 +172,10 @@ def _without_rows(sample: Sample, names: list[str]) -> Sample:
     return sample
 
 
-def _is_plausible(names: Sequence[str], values: Sequence[str]) -> bool:
+def _begins_row(query: Query, values: Sequence[str]) -> bool:
     """Whether a short line is the beginning of a row, and no words."""
-    row = nvidia_columns.row_of(names, values[:-1])
-    return any(row.get(key) is not None for key in ("index", "uuid", "pci_bus_id")) or "pid" in names
+    row = query.row(values[:-1])
+    return any(row.get(key) is not None for key in ("index", "uuid", "pci_bus_id"))
 
 
 def _fitted(names: Sequence[str], values: list[str]) -> list[str]:
@@ -190,29 +187,26 @@ def _fitted(names: Sequence[str], values: list[str]) -> list[str]:
     return [*values[:at], ", ".join(values[at : at + surplus + 1]), *values[at + surplus + 1 :]]
 
 
-def _take_device(sample: Sample, names: Sequence[str], values: Sequence[str]) -> None:
-    """A row of a GPU. In a stream, a GPU that comes again replaces its last row."""
-    row = nvidia_columns.row_of(names, values)
-    if len(row) <= 3 and not any(values):
-        return
-    known = _same(sample["devices"], row)
-    if known is None:
-        row.setdefault("index", len(sample["devices"]))
-        sample["devices"].append(row)
-    else:
-        index = known["index"]
-        known.clear()
-        known.update({"index": index}, **row)
+class _Devices:
+    """The rows of a query. In a stream, a GPU that comes again replaces its last row."""
 
+    def __init__(self, sample: Sample) -> None:
+        self._rows: list[Row] = sample["devices"]
+        self._places: dict[tuple[str, object], int] = {}
 
-def _same(rows: Sequence[Row], row: Row) -> Row | None:
-    for known in rows:
-        for key in ("pci_bus_id", "index", "uuid"):
-            if row.get(key) is not None and known.get(key) is not None:
-                if row[key] == known[key]:
-                    return known
-                break
-    return None
+    def take(self, row: Row, values: Sequence[str]) -> None:
+        if not any(values):
+            return
+        keys = [(key, row[key]) for key in ("pci_bus_id", "index", "uuid") if row.get(key) is not None]
+        place = self._places.get(keys[0]) if keys else None
+        if place is None:
+            row.setdefault("index", len(self._rows))
+            self._rows.append(row)
+            place = len(self._rows) - 1
+        else:
+            known = self._rows[place]
+            self._rows[place] = {**{key: known[key] for key in nvidia_values.IDENTITY if key in known}, **row}
+        self._places.update(dict.fromkeys(keys, place))
 
 
 def _take_process(sample: Sample, names: Sequence[str], values: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ table below knows all spellings since driver 340.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from gputop.remote import cells, nvidia_values
@@ -203,51 +204,49 @@ def row_of(flat: Flat, bus_id: str | None, index: int) -> Row:
 
 
 def _put_reasons(row: Row, flat: Flat) -> None:
-    active: list[str] = []
-    known = False
+    active: dict[str, bool] = {}
     for name, cell in flat.items():
-        top = name.partition("/")[0].replace("_", " ")
-        if top not in ("clocks event reasons", "clocks throttle reasons"):
-            continue
-        on = nvidia_values.switch(cell)
-        word = nvidia_values.reason(name.rpartition("/")[2])
-        if on is None or word is None:
-            continue
-        known = True
-        if on and word not in active:
-            active.append(word)
-    if known:
-        row["throttle_reasons"] = active
+        word = _reason(name)
+        if word is not None and (on := nvidia_values.switch(cell)) is not None:
+            active[word] = active.get(word, False) or on
+    if active:
+        row["throttle_reasons"] = [word for word, on in active.items() if on]
+
+
+@lru_cache(maxsize=4096)
+def _reason(name: str) -> str | None:
+    top = name.partition("/")[0].replace("_", " ")
+    if top not in ("clocks event reasons", "clocks throttle reasons"):
+        return None
+    return nvidia_values.reason(name.rpartition("/")[2])
 
 
 def _put_ecc(row: Row, flat: Flat) -> None:
     """Volatile and aggregate counts. Since Ampere there is no total: SRAM and DRAM are added up."""
-    for period in ("volatile", "aggregate"):
-        found: dict[str, list[int | None]] = {"corrected": [], "uncorrected": []}
-        totals: dict[str, int] = {}
-        for name, cell in flat.items():
-            top, _, rest = name.partition("/")
-            if top.replace("_", " ") != "ecc errors" or not rest.startswith(period + "/"):
-                continue
-            kind = _ecc_kind(rest)
-            value = cells.count(cell)
-            if kind is None or value is None:
-                continue
-            if rest.endswith("/total"):
-                totals[kind] = value
-            else:
-                found[kind].append(value)
-        for kind, parts in found.items():
-            value = totals.get(kind, nvidia_values.total(parts))
-            if value is not None:
-                row[f"ecc_{kind}_{period}"] = value
+    parts: dict[str, list[int]] = {}
+    totals: dict[str, int] = {}
+    for name, cell in flat.items():
+        key = _ecc_key(name)
+        value = None if key is None else cells.count(cell)
+        if key is None or value is None:
+            continue
+        if name.endswith("/total"):
+            totals[key] = value
+        else:
+            parts.setdefault(key, []).append(value)
+    row.update({key: sum(values) for key, values in parts.items()}, **totals)
 
 
-def _ecc_kind(name: str) -> str | None:
-    word = name.replace("_", " ")
-    if "uncorrectable" in word or "double bit" in word:
-        return "uncorrected"
-    return "corrected" if "correctable" in word or "single bit" in word else None
+@lru_cache(maxsize=4096)
+def _ecc_key(name: str) -> str | None:
+    """`ecc_corrected_volatile` and so on for a path below the ECC errors."""
+    top, _, rest = name.replace("_", " ").partition("/")
+    period = rest.partition("/")[0]
+    if top != "ecc errors" or period not in ("volatile", "aggregate"):
+        return None
+    if "uncorrectable" in rest or "double bit" in rest:
+        return f"ecc_uncorrected_{period}"
+    return f"ecc_corrected_{period}" if "correctable" in rest or "single bit" in rest else None
 
 
 def _put_reset_status(row: Row, flat: Flat) -> None:
@@ -265,13 +264,14 @@ def _put_reset_status(row: Row, flat: Flat) -> None:
             )
 
 
-def partition_of(flat: Flat) -> dict[str, Any]:
+def partition_of(flat: Flat, position: int) -> dict[str, Any]:
     """One MIG device. Compute instances of one GPU instance share its memory, so each says the same figure."""
     row: Row = {"kind": "mig"}
     gathering = Gathering(row)
     for key, convert, names in _PARTITION_FIELDS:
         for name in names:
             gathering.put(key, flat.get(name), convert)
+    row.setdefault("index", position)
     return row
 
 

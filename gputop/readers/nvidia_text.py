@@ -110,7 +110,7 @@ def _begins_process(key: str, last: dict[str, str]) -> bool:
 
 def _row(part: _Part, bus_id: str, index: int) -> Row:
     row = nvidia_query.row_of(part.flat, bus_id, index)
-    row["partitions"] = [nvidia_query.partition_of(flat) for flat in part.partitions]
+    row["partitions"] = [nvidia_query.partition_of(flat, position) for position, flat in enumerate(part.partitions)]
     found = [nvidia_query.process_of(flat) for flat in part.processes]
     row["processes"] = [process for process in found if process is not None]
     row["processes_known"] = part.lists_processes

@@ -6,9 +6,8 @@ expanded or fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from typing import Any, cast
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser, fromstring
 
 from gputop.readers import nvidia_query, nvidia_remarks
 from gputop.remote.sample import Sample, new_sample, problem
@@ -73,19 +72,25 @@ def _without_bulk(log: str) -> str:
 
 def _parse(log: str) -> tuple[Element | None, bool]:
     """The root element as far as it could be read, and whether something of it is missing."""
+    try:
+        return fromstring(log), False
+    except (ParseError, UnicodeEncodeError):
+        return _parse_damaged(log), True
+
+
+def _parse_damaged(log: str) -> Element | None:
     parser: XMLPullParser[Any] = XMLPullParser(("start",))
-    cut = False
     try:
         parser.feed(log)
         parser.close()
     except (ParseError, UnicodeEncodeError):
-        cut = True
-    root: Element | None = None
+        pass  # what was parsed until here stands in the tree
+    events: Any = parser.read_events()
     try:
-        _, root = next(parser.read_events())  # type: ignore[assignment,misc]
+        _, root = next(events)
     except (ParseError, StopIteration):
-        cut = True
-    return root, cut
+        return None
+    return cast(Element, root)
 
 
 def _read_log(root: Element, sample: Sample, *, cut: bool) -> None:
@@ -103,12 +108,10 @@ def _row(gpu: Element, index: int, *, incomplete: bool) -> dict[str, object]:
     flat: dict[str, str] = {}
     for child in gpu:
         if child.tag not in ("processes", "compute_processes", "mig_devices"):
-            flat.update(_leaves(child, child.tag))
+            _collect(flat, child, child.tag, 8)
     row = nvidia_query.row_of(flat, gpu.get("id"), index)
-    devices = gpu.find("mig_devices")
-    row["partitions"] = [
-        nvidia_query.partition_of(_flat(device)) for device in (devices if devices is not None else ()) if len(device)
-    ]
+    devices = [device for device in gpu.iterfind("mig_devices/mig_device") if len(device)]
+    row["partitions"] = [nvidia_query.partition_of(_flat(device), position) for position, device in enumerate(devices)]
     processes = gpu.find("processes")
     if processes is None:
         processes = gpu.find("compute_processes")
@@ -120,13 +123,16 @@ def _row(gpu: Element, index: int, *, incomplete: bool) -> dict[str, object]:
 
 
 def _flat(element: Element) -> dict[str, str]:
-    return {name: cell for child in element for name, cell in _leaves(child, child.tag)}
+    flat: dict[str, str] = {}
+    for child in element:
+        _collect(flat, child, child.tag, 8)
+    return flat
 
 
-def _leaves(element: Element, name: str, depth: int = 8) -> Iterator[tuple[str, str]]:
+def _collect(flat: dict[str, str], element: Element, name: str, depth: int) -> None:
     """The texts below `element`, at most `depth` levels down."""
     if len(element):
         for child in element if depth else ():
-            yield from _leaves(child, f"{name}/{child.tag}", depth - 1)
+            _collect(flat, child, f"{name}/{child.tag}", depth - 1)
     elif element.text is not None:
-        yield name, element.text
+        flat[name] = element.text

@@ -94,52 +94,62 @@ def known_share(names: Sequence[str]) -> float:
     return sum(is_known(name) for name in names) / float(len(names)) if names else 0.0
 
 
-def row_of(names: Sequence[str], values: Sequence[str]) -> Row:
-    """One GPU; `names` are those of `name_of`."""
-    row: Row = {"vendor": "nvidia"}
-    gathering = Gathering(row)
-    ecc: Dict[Tuple[str, str], Dict[str, int]] = {}
-    reasons: List[str] = []
-    reasons_known = False
-    cells_by_name = dict(zip(names, values))
-    for key, convert, choices in COLUMNS:
-        for name in choices:
-            gathering.put(key, cells_by_name.get(name), convert)
-    for name, cell in cells_by_name.items():
-        found = _ECC.match(name)
-        if found:
-            value = cells.count(cell)
+class Query:
+    """A query by the names of its columns, as `name_of` gives them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self._fields: List[Tuple[str, Convert, int]] = []
+        self._ecc: List[Tuple[str, str, int]] = []
+        self._reasons: List[Tuple[str, int]] = []
+        places = {name: at for at, name in enumerate(self.names)}
+        for key, convert, choices in COLUMNS:
+            self._fields += [(key, convert, places[name]) for name in choices if name in places]
+        self._facts = [(key, places[name]) for key, choices in FACTS for name in choices if name in places]
+        for name, at in places.items():
+            found = _ECC.match(name)
+            if found:
+                self._ecc.append(("ecc_%s_%s" % found.group(1, 2), found.group(3), at))
+            elif name.startswith(("clocks_event_reasons.", "clocks_throttle_reasons.")):
+                word = nvidia_values.reason(name)
+                self._reasons += [(word, at)] if word else []
+
+    def row(self, values: Sequence[str]) -> Row:
+        """One GPU; `values` may be fewer than columns."""
+        row: Row = {"vendor": "nvidia"}
+        gathering = Gathering(row)
+        last = len(values)
+        for key, convert, at in self._fields:
+            if at < last:
+                gathering.put(key, values[at], convert)
+        ecc: Dict[str, Dict[str, int]] = {}
+        for key, part, at in self._ecc:
+            value = cells.count(values[at]) if at < last else None
             if value is not None:
-                ecc.setdefault((found.group(1), found.group(2)), {})[found.group(3)] = value
-        elif name.startswith(("clocks_event_reasons.", "clocks_throttle_reasons.")):
-            word, on = nvidia_values.reason(name), nvidia_values.switch(cell)
-            if word is not None and on is not None:
-                reasons_known = True
-                reasons += [word] * (on and word not in reasons)
-    for (kind, period), parts in ecc.items():
-        row["ecc_%s_%s" % (kind, period)] = parts.get("total", sum(_distinct(parts)))
-    if reasons_known and row.get("throttle_reasons") is None:
-        row["throttle_reasons"] = reasons
-    nvidia_values.settle_power(row)
-    return gathering.finish()
+                ecc.setdefault(key, {})[part] = value
+        for key, parts in ecc.items():
+            row[key] = parts.get("total", sum(_distinct(parts)))
+        if row.get("throttle_reasons") is None:
+            states = [(word, nvidia_values.switch(values[at])) for word, at in self._reasons if at < last]
+            if any(on is not None for _, on in states):
+                row["throttle_reasons"] = [word for word, on in states if on]
+        nvidia_values.settle_power(row)
+        return gathering.finish()
+
+    def facts(self, values: Sequence[str]) -> Dict[str, str]:
+        """What a row says of the server."""
+        facts: Dict[str, str] = {}
+        for key, at in self._facts:
+            word = cells.text(values[at]) if at < len(values) else None
+            if word is not None and nvidia_values.cell_error(word) is None:
+                facts.setdefault(key, word.split(" [")[0])
+        return facts
 
 
 def _distinct(parts: Dict[str, int]) -> List[int]:
     """Counts that do not contain each other: SRAM and DRAM since Ampere, else the single memories."""
     sums = [parts[name] for name in ("sram", "dram") if name in parts]
     return sums or list(parts.values())
-
-
-def facts_of(names: Sequence[str], values: Sequence[str]) -> Dict[str, str]:
-    """What a row says of the server."""
-    by_name = dict(zip(names, values))
-    facts: Dict[str, str] = {}
-    for key, choices in FACTS:
-        for name in choices:
-            word = cells.text(by_name.get(name))
-            if word is not None and nvidia_values.cell_error(word) is None:
-                facts.setdefault(key, word.split(" [")[0])
-    return facts
 
 
 def process_of(names: Sequence[str], values: Sequence[str]) -> Optional[Dict[str, Any]]:

@@ -1,9 +1,10 @@
 """The words of nvidia-smi, the same in all its outputs: what stands for no value, for an error, for a mode."""
 
+from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from gputop.remote import cells
-from gputop.remote.sample import Row, problem
+from gputop.remote.sample import DEVICE_KEYS, Row, problem
 
 ERROR_CELLS = (
     # what a cell says in place of a value; kind of the problem; state of the device; summary
@@ -31,6 +32,7 @@ HINTS = {
 }
 
 
+@lru_cache(maxsize=1024)
 def cell_error(cell: Optional[str]) -> Optional[Tuple[str, Optional[str], str]]:
     """Kind of problem, state of the device, summary, when `cell` holds an error in place of a value."""
     word = cells.bare(cell)
@@ -77,7 +79,7 @@ class Gathering:
         return self.row
 
 
-IDENTITY = frozenset({"index", "uuid", "pci_bus_id", "vendor", "model", "serial", "minor_number", "state"})
+IDENTITY = frozenset(DEVICE_KEYS)
 
 
 def mib(cell: Optional[str]) -> Optional[int]:
@@ -183,6 +185,7 @@ REASON_BITS = (
 )
 
 
+@lru_cache(maxsize=1024)
 def reason(name: str) -> Optional[str]:
     """The throttle reason that a field's name ends in."""
     letters = "".join(letter for letter in name.lower() if letter.isalnum())
