@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,6 +25,9 @@ from gputop.inventory.select import exclude, parts, select
 from gputop.settings import load as settings_file
 from gputop.settings import locations
 from gputop.settings.schema import Settings
+
+if TYPE_CHECKING:
+    from gputop.fleet.collector import Collector
 
 DEFAULT_INTERVAL_SECONDS = 2.0
 
@@ -86,6 +92,44 @@ def preferences(args: argparse.Namespace) -> Settings | Exit:
         return report(settings)
     said = {key: value for key in ("theme", "ascii", "mouse") if (value := getattr(args, key, None)) is not None}
     return replace(settings, **said)
+
+
+def collector(chosen: Selection) -> Collector:
+    """What reads the hosts of `chosen`."""
+    from gputop import wiring
+
+    shakes = chosen.settings.handshakes
+    return wiring.make_collector(
+        chosen.specs,
+        known=chosen.known,
+        handshakes_per_hop=shakes.per_hop,
+        handshakes_total=shakes.total,
+    )
+
+
+def draws_ascii(settings: Settings) -> bool:
+    """Whether to draw with plain characters: as the settings say, else where the locale is not one of UTF-8."""
+    if settings.ascii != "auto":
+        return settings.ascii
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    return "utf" not in locale.lower()
+
+
+def seconds(option: str, text: str, *, longest: float = 3600.0) -> float | Exit:
+    """The time that an option names, above 0 and at most `longest` seconds."""
+    span = duration(text)
+    if span is None:
+        return diagnostics.fail(f'{option} "{text}" is no time', "write 10s or 500ms")
+    if not 0 < span.total_seconds() <= longest:
+        return diagnostics.fail(f'{option} "{text}" must be above 0 and at most {longest:g}s')
+    return span.total_seconds()
+
+
+def formatted(value: Any, output: str) -> str:
+    """Plain data as `json` or `yaml`, with a line end."""
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
 
 
 def report(problems: Sequence[ConfigProblem]) -> Exit:

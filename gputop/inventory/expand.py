@@ -76,6 +76,8 @@ def split(text: str) -> list[str]:
 
 def is_address(text: str) -> bool:
     """Whether `text` is an IPv6 address, the one kind of host name with colons."""
+    if ":" not in text:
+        return False
     try:
         ipaddress.IPv6Address(text)
     except ValueError:
