@@ -288,7 +288,9 @@ def init(passwd: str, network: str, listener: str, argv: list[str]) -> None:
         while True:
             connection, _ = server.accept()
             with connection:
-                subprocess.Popen(argv, stdin=connection, stdout=connection, stderr=connection)
+                subprocess.Popen(
+                    argv, stdin=connection.fileno(), stdout=connection.fileno(), stderr=connection.fileno()
+                )
 
 
 def inventory(fleet: Fleet) -> str:
