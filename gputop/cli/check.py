@@ -30,10 +30,12 @@ def run(chosen: options.Selection, *, wait_seconds: float, output: str) -> int:
     else:
         print(options.formatted(document(hosts), output), end="")
     for problem in fleet.problems:
-        diagnostics.say(problem.summary)
+        diagnostics.say(f"gputop: {problem.summary}")
     unanswered = [host.name for host in hosts if not has_answered(host)]
     if unanswered:
-        diagnostics.say(f"no answer within {wait_seconds:g} s from {fold(unanswered)}; --wait TIME waits longer")
+        diagnostics.say(
+            f"gputop: no answer within {wait_seconds:g} s from {fold(unanswered)}; --wait TIME waits longer"
+        )
     return exit_code(fleet)
 
 
@@ -113,4 +115,5 @@ def _reading(host: Host) -> str:
         models[device.model or "unknown model"] = models.get(device.model or "unknown model", 0) + 1
     devices = ", ".join(f"{count} {model}" for model, count in models.items()) or "no device"
     driver = f", driver {frame.facts.driver_version}" if frame.facts.driver_version else ""
-    return f"{devices}{driver}, by {frame.route}"
+    route = f", by {frame.route}" if frame.devices else ""
+    return f"{devices}{driver}{route}"

@@ -30,7 +30,7 @@ def test_a_line_has_time_level_logger_host_and_a_harmless_message(tmp_path: Path
     logging.getLogger("gputop.test").debug("not this")
     (line,) = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
     time, rest = line.split(" ", 1)
-    assert len(time) == len("2026-01-02T03:04:05.678")
+    assert len(time) == len("2026-01-02T03:04:05.678901Z")
     assert rest == "INFO gputop.test gpu1 hello \\x1b[2J x"
 
 
