@@ -5,7 +5,6 @@ import os
 import pwd
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -117,9 +116,9 @@ def test_a_jump_host_is_read_in_every_form_that_ssh_takes(
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Iterator[SshConfig]:
+def config() -> SshConfig:
     need("ssh")
-    yield SshConfig()
+    return SshConfig()
 
 
 async def resolve(config: SshConfig, spec: HostSpec) -> Resolved:
