@@ -248,11 +248,11 @@ class _Agent:
 
     def _tell(self) -> None:
         host, t = self._served.host, self._time(self._served.host)
-        greeting = hello(host, t, self._interval)
+        greeting = hello(host, t)
         is_silent = condition(host, t).is_silent
         if greeting != self._greeting and not (is_silent and self._greeting):
             self._greeting = greeting
-            self._say(greeting)
+            self._say({**greeting, "interval": self._interval})
         if is_silent and self._served.told:
             return
         self._served.told = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from gputop.domain.problem import ProblemKind
 from gputop.remote.wire import PROTOCOL_VERSION
-from gputop.sources.demo.hosts import GIB, INTERVAL_SECONDS, MIB, DemoHost
+from gputop.sources.demo.hosts import GIB, INTERVAL_SECONDS, MIB, MOST_HOSTS, DemoHost
 from gputop.sources.demo.jobs import Job, job_at, lane_of
 from gputop.sources.demo.noise import between, mix, unit, wave
 from gputop.sources.demo.physics import Measured, job_memory, measure, rank, slice_memory, slices, work_at
@@ -18,7 +19,7 @@ Message = dict[str, Any]
 ROUTE = "nvml"
 
 
-def hello(host: DemoHost, t: float, interval: float = INTERVAL_SECONDS) -> Message:
+def hello(host: DemoHost, t: float) -> Message:
     """The static facts of `host` at Unix time `t`."""
     trouble = condition(host, t)
     positions = range(0) if trouble.fault == "driver-mismatch" else range(host.devices)
@@ -26,7 +27,7 @@ def hello(host: DemoHost, t: float, interval: float = INTERVAL_SECONDS) -> Messa
         "k": "hello",
         "v": PROTOCOL_VERSION,
         "route": ROUTE,
-        "interval": interval,
+        "interval": INTERVAL_SECONDS,
         "facts": {
             "hostname": host.name,
             "kernel_version": host.kernel,
@@ -189,6 +190,7 @@ def _nvlink(host: DemoHost, value: Measured) -> int | None:
     return round(value.transfer * host.model.nvlinks * 9.0e9)
 
 
+@lru_cache(maxsize=16 * MOST_HOSTS)
 def _rare(host: DemoHost, position: int, salt: int) -> int:
     """A small count on one device in twelve, else 0."""
     return 1 + mix(host.key, position, salt) % 3 if unit(host.key, position, salt, 13) < 0.08 else 0
@@ -313,6 +315,7 @@ def _device_problems(host: DemoHost, trouble: Condition) -> Message:
     return found
 
 
+@lru_cache(maxsize=16 * MOST_HOSTS)
 def _uuid(*parts: int) -> str:
     text = f"{mix(*parts, 21):016x}{mix(*parts, 22):016x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
