@@ -38,7 +38,7 @@ def start(log_file: str | None, *, debug: bool) -> Exit | None:
     if log_file is None and not debug:
         root.addHandler(logging.NullHandler())
         return None
-    path = Path(log_file).expanduser() if log_file is not None else locations.state_folder() / "gputop.log"
+    path = Path(os.path.expanduser(log_file)) if log_file is not None else locations.state_folder() / "gputop.log"
     try:
         if log_file is None:
             path.parent.mkdir(parents=True, exist_ok=True)

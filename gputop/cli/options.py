@@ -143,13 +143,13 @@ def report(problems: Sequence[ConfigProblem]) -> Exit:
 
 def _inventory(named: Sequence[str], interval_seconds: float) -> Inventory | Exit:
     """The inventory that counts; an empty one when there is none."""
-    paths = tuple(Path(name).expanduser() for name in named) or locations.named_inventories()
+    paths = tuple(Path(os.path.expanduser(name)) for name in named) or locations.named_inventories()
     for path in paths:
-        if not path.exists():
+        if not os.path.lexists(path):
             hint = "inventory.example.yaml shows how one is written; gputop HOST needs none"
             return diagnostics.fail(f"{path}: no such inventory file", hint)
     if not paths:
-        paths = tuple(path for path in locations.inventory_places() if path.exists())[:1]
+        paths = tuple(path for path in locations.inventory_places() if os.path.exists(path))[:1]
     loaded = inventory_files.load(paths, default_interval_seconds=interval_seconds)
     return report(loaded) if isinstance(loaded, list) else loaded
 
@@ -210,9 +210,10 @@ def _host_options(args: argparse.Namespace) -> dict[str, Any] | Exit:
     for option, names in (("identity", args.identity), ("ssh_config", args.ssh_config and [args.ssh_config])):
         if names is None:
             continue
-        paths = [] if names == ["none"] else [Path(name).expanduser() for name in names]
+        is_none = option == "ssh_config" and names == ["none"]
+        paths = [] if is_none else [Path(os.path.expanduser(name)) for name in names]
         for path in paths:
-            if not path.is_file():
+            if not os.path.isfile(path):
                 return diagnostics.fail(f"--{option.replace('_', '-')}: {path}: no such file")
         said[option] = tuple(str(path.absolute()) for path in paths)
     if args.jump is not None:

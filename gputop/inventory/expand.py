@@ -34,7 +34,7 @@ def expand(pattern: str) -> tuple[str, ...] | BadPattern:
     if _PLAIN.fullmatch(pattern):
         return (pattern,)
     if not pattern.isprintable():
-        return BadPattern(f"the host name {ascii(pattern)} holds a control character")
+        return BadPattern(f"the host name {pattern!a} holds a control character")
     names: list[str] = []
     for part in split(pattern):
         bad = _refusal(part) or _bad_name(_BRACKET.sub("0", part), part)

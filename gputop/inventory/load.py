@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -312,7 +313,9 @@ def _layer(
         elif key == "interval":
             values["interval_seconds"] = value.total_seconds()
         elif key in ("identity", "known_hosts", "ssh_config"):
-            values[key] = tuple(str(folder / Path(text).expanduser()) for text in _listed(value))
+            values[key] = tuple(
+                os.path.abspath(os.path.join(folder, os.path.expanduser(text))) for text in _listed(value)
+            )
         elif key == "jump":
             values[key] = tuple(hop.strip() for text in _listed(value) for hop in text.split(","))
         elif key == "address":

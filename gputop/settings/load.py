@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from gputop.settings.schema import Settings
 
 def load(path: Path) -> Settings | list[ConfigProblem]:
     """The settings at `path`, or what is wrong with them. No file means no wishes."""
-    if not path.exists():
+    if not os.path.exists(path):
         return Settings()
     document = read(path, Settings, title=_title, empty=Settings())
     if isinstance(document, list):
