@@ -245,7 +245,8 @@ class Fleet:
             ops = f"ops:x:{OPS_ID}:{OPS_ID}:ops:{server.home}:/bin/bash"
             (folder / "passwd").write_text("\n".join([*kept, ops]) + "\n")
         host_keys = "".join(f"HostKey {path}\n" for path in server.host_key_files)
-        # The first value of a keyword counts: options of the test come first.
+        # The first value of a keyword counts (of MaxStartups the last): options of the test come first.
+        startups = "" if "MaxStartups" in options else "MaxStartups 10:30:100"
         (folder / "sshd_config").write_text(
             f"""{options}
 ListenAddress 127.0.0.1
@@ -258,8 +259,7 @@ PermitRootLogin yes
 StrictModes no
 AuthorizedKeysFile {folder}/authorized_keys
 AllowTcpForwarding yes
-MaxStartups 10:30:100
-PerSourceMaxStartups none
+{startups}
 SetEnv PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin GPUTOP_TEST_SERVER={folder}
 LogLevel VERBOSE
 """
