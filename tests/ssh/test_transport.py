@@ -50,6 +50,12 @@ async def output(connection: SshConnection, command: str) -> tuple[bytes, int | 
     return b"".join(pieces), await program.close()
 
 
+def run(program: str, *arguments: object) -> str:
+    """Standard output of an OpenSSH tool."""
+    argv = [need(program), *(str(argument) for argument in arguments)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
 def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -315,10 +321,7 @@ async def test_an_unknown_host_key_is_refused_with_its_fingerprint(servers: Serv
     async with transport_for(spec) as transport:
         failure = await refused(transport, spec)
         assert (failure.state, failure.problem.kind) == (LinkState.HOST_KEY_REJECTED, ProblemKind.HOST_KEY_UNKNOWN)
-        listed = subprocess.run(
-            [need("ssh-keygen"), "-lf", servers.unknown.host_key_files[0]], capture_output=True, text=True, check=True
-        )
-        assert listed.stdout.split()[1] in failure.problem.summary
+        assert run("ssh-keygen", "-lf", servers.unknown.host_key_files[0]).split()[1] in failure.problem.summary
 
 
 async def test_a_changed_host_key_is_refused_under_every_policy_and_names_the_line(
@@ -385,7 +388,7 @@ async def test_a_host_key_alias_is_looked_up_instead_of_the_address(
 async def test_a_hashed_known_hosts_file_works(servers: Servers, transport_for: Connecting, tmp_path: Path) -> None:
     known = tmp_path / "known"
     known.write_text(servers.plain.known_hosts_line())
-    subprocess.run([need("ssh-keygen"), "-q", "-H", "-f", known], check=True, capture_output=True)
+    run("ssh-keygen", "-q", "-H", "-f", known)
     assert known.read_text().startswith("|1|")
     spec = servers.spec(servers.plain, known_hosts=(str(known),))
     async with transport_for(spec) as transport:
@@ -453,17 +456,17 @@ async def test_a_key_in_the_agent_is_enough(
     servers: Servers, transport_for: Connecting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sock = str(tmp_path / "agent")
-    agent = subprocess.Popen([need("ssh-agent"), "-D", "-a", sock], stdout=subprocess.DEVNULL)
+    agent = await asyncio.create_subprocess_exec(need("ssh-agent"), "-D", "-a", sock, stdout=asyncio.subprocess.DEVNULL)
     try:
         await until(lambda: Path(sock).exists())
         monkeypatch.setenv("SSH_AUTH_SOCK", sock)
-        subprocess.run([need("ssh-add"), "-q", servers.fleet.key], check=True, capture_output=True)
+        run("ssh-add", "-q", servers.fleet.key)
         spec = servers.spec(servers.plain, identity=())
         async with transport_for(spec) as transport:
             await (await connected(transport, spec)).close()
     finally:
         agent.terminate()
-        agent.wait()
+        await agent.wait()
 
 
 # --- trouble ----------------------------------------------------------------------------------------------------------
