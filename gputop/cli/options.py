@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 from gputop.configfile import ConfigProblem, duration
-from gputop.domain.host import HostSpec
+from gputop.domain.host import INTERVAL_SECONDS, HostSpec
 from gputop.inventory import load as inventory_files
 from gputop.inventory.expand import BadPattern, unfit
 from gputop.inventory.load import Inventory
@@ -222,7 +222,7 @@ def _host_options(args: argparse.Namespace) -> dict[str, Any] | Exit:
             if reason := unfit(hop):
                 return diagnostics.fail(f"--jump: the name {reason}")
     if args.interval is not None:
-        shortest, longest = inventory_files.INTERVAL_SECONDS
+        shortest, longest = INTERVAL_SECONDS
         span = duration(args.interval)
         if span is None:
             return diagnostics.fail(f'--interval "{args.interval}" is no time', "write 2s or 500ms")

@@ -12,6 +12,10 @@ from gputop.domain.problem import Problem
 from gputop.domain.reading import Frame
 
 
+INTERVAL_SECONDS = (0.1, 3600.0)
+"""The shortest and the longest time between two frames that may be asked for."""
+
+
 class HostKeyPolicy(StrEnum):
     STRICT = "strict"
     """Only keys that known_hosts holds."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gputop.configfile import ConfigProblem, Keys, read
+from gputop.domain.host import INTERVAL_SECONDS
 from gputop.settings.schema import Settings
 
 
@@ -18,7 +19,8 @@ def load(path: Path) -> Settings | list[ConfigProblem]:
     if isinstance(document, list):
         return document
     interval = document.value.interval
-    if interval is not None and not 0.1 <= interval.total_seconds() <= 3600:
+    shortest, longest = INTERVAL_SECONDS
+    if interval is not None and not shortest <= interval.total_seconds() <= longest:
         return [document.problem(("interval",), '"interval" must be between 100ms and 1h')]
     return document.value
 
