@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from gputop.domain.host import HostSpec
 from gputop.transport.ssh import SshTransport
 from tests.needs import missing, need, need_that
 from tests.ssh.fleet import Fleet, Server, can_have_own_users, new_folder
+
+NVML = Path(__file__).parents[1] / "fixtures" / "nvml"
 
 NOISE = """
 echo 'Welcome!   *** do not use before 9:00 ***'
@@ -50,12 +53,16 @@ class Servers:
     closed_gate: Server
     no_shell: Server
     noisy: Server
+    with_gpus: Server
+    nvml: Path
+    """A library that plays eight GPUs on `with_gpus`."""
     encrypted: Path
     silent_port: int
 
     def spec(self, server: Server, **fields: Any) -> HostSpec:
         """How an inventory would have it."""
         own = {
+            "name": server.name,
             "address": "127.0.0.1",
             "port": server.port,
             "user": server.user,
@@ -63,11 +70,16 @@ class Servers:
             "known_hosts": (str(self.fleet.known_hosts),),
             "ssh_config": (),
         }
-        return HostSpec(name=server.name, **{**own, **fields})
+        return HostSpec(**{**own, **fields})
 
 
 def raise_fleet(folder: Path, silent_port: int) -> Servers:
     fleet = Fleet(folder)
+    nvml = folder / "libnvidia-ml.so.1"
+    argv = ["gcc", "-shared", "-fPIC", "-o", str(nvml), str(folder / "fake_nvml.c"), "-lpthread"]
+    for name in ("fake_nvml.c", "h100x8.conf"):
+        shutil.copy(NVML / name, folder)
+    subprocess.run(argv, check=True)
     encrypted = fleet.make_key("id_encrypted", passphrase="secret")
     authority = fleet.make_key("authority")
     isolated = can_have_own_users()
@@ -109,6 +121,8 @@ def raise_fleet(folder: Path, silent_port: int) -> Servers:
         closed_gate=fleet.add("closed-gate", options="AllowTcpForwarding no"),
         no_shell=fleet.add("no-shell", options="ForceCommand /bin/false\nPermitTTY no\nMaxSessions 0"),
         noisy=noisy,
+        with_gpus=fleet.add("with-gpus", environment=f"FAKE_NVML={folder / 'h100x8.conf'}"),
+        nvml=nvml,
         encrypted=encrypted,
         silent_port=silent_port,
     )
@@ -117,6 +131,7 @@ def raise_fleet(folder: Path, silent_port: int) -> Servers:
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
     need("sshd", "needs OpenSSH's server: make services")
+    need("gcc")
     need("ssh-keygen", "needs OpenSSH's client: make services")
     folder = new_folder()
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
