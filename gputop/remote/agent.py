@@ -10,15 +10,13 @@ from typing import Any, Dict, List, Optional, Union
 from gputop.remote import hostinfo, nvidia_smi, problem, wire
 from gputop.remote.machine import Machine
 from gputop.remote.metrics import Sample, columns
-from gputop.remote.nvidia import NvmlRoute
+from gputop.remote.nvidia import LATE_MIN_SECONDS, NvmlRoute
 from gputop.remote.options import Options, within_limits
 from gputop.remote.processes import ProcessTable
 from gputop.remote.smi import SmiRoute
 
 _LATE_SHARE = 0.8
 """How much of an interval a frame waits for devices that are slow to answer."""
-_LATE_MIN_SECONDS = 0.05
-
 _SAY_AGAIN = object()
 """Stands for a value that the controller has, and that is told once more all the same."""
 
@@ -63,12 +61,12 @@ class Agent:
         self._interval = self._options.interval
         self._machine.thread(self._listen)
         self._route = NvmlRoute(self._machine, self._options, self._processes)
-        patience = self._options.deadline + _LATE_MIN_SECONDS
+        patience = self._options.deadline + LATE_MIN_SECONDS
         due = self._machine.monotonic()
         while True:
             interval = self._interval
             self._send(self._sample(self._machine.monotonic() + patience), interval)
-            patience = max(_LATE_MIN_SECONDS, min(self._options.deadline, _LATE_SHARE * interval))
+            patience = max(LATE_MIN_SECONDS, min(self._options.deadline, _LATE_SHARE * interval))
             # A tick that was missed is left out, never made up for.
             late = self._machine.monotonic() - due
             if late >= 0:

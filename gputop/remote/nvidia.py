@@ -35,6 +35,9 @@ LIBRARIES = (
 )
 """Where the library is looked for; the first entry is the loader's own search."""
 
+LATE_MIN_SECONDS = 0.05
+"""The shortest time that is waited for devices which are slow to answer."""
+
 _KERNEL_MODULE = "/proc/driver/nvidia/version"
 _KERNEL_GPUS = "/proc/driver/nvidia/gpus"
 
@@ -113,8 +116,11 @@ class NvmlRoute:
     def sample(self, until: float) -> Sample:
         """Everything that has answered by `until` (monotonic)."""
         sample = Sample()
-        if self._nvml is None and not self._open(until, sample):
-            return sample
+        if self._nvml is None:
+            if not self._open(until, sample):
+                return sample
+            # So that the first frame is complete: all that answers within the deadline, and what hangs is told as such.
+            until = self._machine.monotonic() + self._options.deadline + LATE_MIN_SECONDS
         try:
             self._ask_all(until)
         except DriverGone as gone:

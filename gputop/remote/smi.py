@@ -30,7 +30,7 @@ class SmiRoute:
         self._program = program
         self._interval = options.interval
         self._picture = nvidia_smi.Picture()
-        self._lines: queue.Queue[Tuple[Child, Optional[str], float]] = queue.Queue()
+        self._lines: Any = queue.Queue()
         self._stream: Optional[Child] = None
         self._stream_at = machine.monotonic()
         self._helped = False
