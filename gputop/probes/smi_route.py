@@ -24,7 +24,7 @@ _PATIENCE_INTERVALS = 3
 # of its input, and after 30 s without any line, it kills its process group, if that is its own: where commands are
 # started within the group of a daemon, that one must live on.
 _SCRIPT = r"""
-t=$2 watch= asked= smi=
+t=$2 watch= smi=
 LC_ALL=C; export LC_ALL
 say() { while IFS= read -r line; do printf '%s %s %s\n' "$t" "$1" "$line"; done; }
 die() {
@@ -62,7 +62,7 @@ while read -r verb rest; do
       echo | say done ;;
     stream) set -- $rest; word=$1; shift; run "$word" $buffering "$smi" "$@" & ;;
     kill) kill $rest ;;
-    ask) kill -0 $asked 2>/dev/null || { set -- $rest; word=$1; shift; run "$word" "$smi" "$@" & asked=$!; } ;;
+    ask) set -- $rest; word=$1; shift; run "$word" "$smi" "$@" & ;;
     who)
       for pid in $rest; do
         echo $pid | say pid; file pid_stat /proc/$pid/stat; file pid_cmdline /proc/$pid/cmdline
@@ -91,7 +91,7 @@ class SmiDialect:
         self._picture = nvidia_smi.Picture()
         self._host = _Host()
         self._people = _People()
-        self._problems: list[Any] = to_builtins(why)
+        self._problems: list[Any] = to_builtins(list(why))
         self._route = "nvidia-smi"
         self._greeted: tuple[str, int] | None = None
         self._frames = 0

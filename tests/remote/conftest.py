@@ -39,6 +39,10 @@ class SmiFixture:
         self._state: dict[str, Any] = {"gpus": [_gpu(0, "97", "70123"), _gpu(1, "[N/A]", "4")]}
         self.set()
 
+    @property
+    def gpus(self) -> list[dict[str, str]]:
+        return [dict(gpu) for gpu in self._state["gpus"]]
+
     def set(self, **values: Any) -> None:
         """`None` takes a key away."""
         self._state.update(values)
