@@ -5,11 +5,10 @@ Importing this module is cheap; asyncssh is loaded when a collector with SSH hos
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from gputop.domain.clock import SystemClock
-from gputop.domain.host import Endpoint, HostSpec
+from gputop.domain.host import HostSpec
 from gputop.fleet.collector import Collector
 from gputop.ports import Clock, Source
 
@@ -45,17 +44,3 @@ def make_collector(
 
         sources.append(AgentSource("local", ProcessTransport(), local, clock))
     return Collector(sources, clock)
-
-
-async def endpoints(specs: Sequence[HostSpec], known: Sequence[HostSpec] = ()) -> dict[str, Endpoint]:
-    """How the SSH hosts among `specs` would be reached, by name, without connecting; without those that ssh_config
-    makes unreachable. `known`: further hosts that jump hosts may be named after."""
-    from gputop.transport.route import endpoint, find_route
-    from gputop.transport.sshconfig import SshConfig
-
-    remote = [spec for spec in specs if not spec.local]
-    hosts = {spec.name: spec for spec in [*known, *remote]}
-    config = SshConfig()
-    routes = await asyncio.gather(*(find_route(spec, hosts, config) for spec in remote))
-    await config.close()
-    return {spec.name: endpoint(route) for spec, route in zip(remote, routes, strict=True) if isinstance(route, tuple)}

@@ -7,9 +7,7 @@ import sys
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from gputop import wiring
 from gputop.cli import diagnostics, options, table
 from gputop.cli.collect import exit_code, fleet_once, has_answered
 from gputop.domain.clock import SystemClock
@@ -24,7 +22,6 @@ def run(chosen: options.Selection, *, wait_seconds: float, output: str) -> int:
     collector = options.collector(chosen)
     fleet = asyncio.run(fleet_once(collector, SystemClock(), wait_seconds=wait_seconds, progress=progress))
     hosts = [host for spec in chosen.specs if (host := fleet.get(spec.name)) is not None]
-    hosts = asyncio.run(_with_endpoints(hosts, chosen))
     if output == "table":
         print("\n".join(report(hosts)))
     else:
@@ -37,13 +34,6 @@ def run(chosen: options.Selection, *, wait_seconds: float, output: str) -> int:
             f"gputop: no answer within {wait_seconds:g} s from {fold(unanswered)}; --wait TIME waits longer"
         )
     return exit_code(fleet)
-
-
-async def _with_endpoints(hosts: list[Host], chosen: options.Selection) -> list[Host]:
-    """`hosts` with the way to those that could not be reached, too."""
-    unknown = [host.spec for host in hosts if host.endpoint is None]
-    found = await wiring.endpoints(unknown, chosen.known)
-    return [replace(host, endpoint=found.get(host.name, host.endpoint)) for host in hosts]
 
 
 def report(hosts: list[Host]) -> list[str]:

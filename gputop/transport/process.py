@@ -19,6 +19,9 @@ GRACE_SECONDS = 2.0
 class ProcessTransport:
     """Reaches this machine itself: commands are run by /bin/sh, each in its own session."""
 
+    async def locate(self, spec: HostSpec) -> Endpoint:
+        return Endpoint(address="localhost")
+
     async def connect(self, spec: HostSpec) -> ProcessConnection:
         return ProcessConnection()
 
@@ -32,10 +35,6 @@ class ProcessTransport:
 class ProcessConnection:
     def __init__(self) -> None:
         self._running: set[LocalProcess] = set()
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return Endpoint(address="localhost")
 
     async def start(self, command: str) -> LocalProcess | LinkFailure:
         try:

@@ -52,15 +52,11 @@ class SshConnection:
         proxy: Proxy | None,
     ) -> None:
         self.ssh = connection
-        self._route = route
+        self._jump_name = route[-2].name if len(route) > 1 else ""
         self._client = client
         self._jump = jump
         self._proxy = proxy
         self._closing = False
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return endpoint(self._route)
 
     @property
     def lost(self) -> LinkFailure | None:
@@ -68,7 +64,7 @@ class SshConnection:
         if self._closing or self._client.ended is None:
             return None
         if self._jump is not None and (jump_lost := self._jump.lost) is not None:
-            return through_jump(jump_lost, self._route[-2].name)
+            return through_jump(jump_lost, self._jump_name)
         return lost_session(self._client.ended[0], self._client.attempt)
 
     @property
@@ -145,6 +141,10 @@ class SshTransport:
         self._jump_connections: dict[tuple[str, ...], SshConnection] = {}
         self._jump_failures: dict[tuple[str, ...], int] = {}
         self._orphans: set[asyncio.Task[None]] = set()
+
+    async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
+        route = await find_route(spec, self._hosts, self._config)
+        return route if isinstance(route, LinkFailure) else endpoint(route)
 
     async def connect(self, spec: HostSpec) -> SshConnection | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gputop.domain.host import HostKeyPolicy, HostSpec
+from gputop.domain.host import Endpoint, HostKeyPolicy, HostSpec
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import ProblemKind
 from gputop.transport.program import SshProgram
@@ -73,8 +73,9 @@ async def test_bytes_go_in_and_out_and_the_exit_status_comes_back(servers: Serve
     spec = servers.spec(servers.plain)
     async with transport_for(spec) as transport:
         connection = await connected(transport, spec)
-        assert connection.endpoint.address == "127.0.0.1"
-        assert connection.endpoint.user == servers.plain.user
+        way = await transport.locate(spec)
+        assert isinstance(way, Endpoint)
+        assert (way.address, way.user) == ("127.0.0.1", servers.plain.user)
         program = await started(connection, "printf '\\377\\000\\303('; cat; echo oops >&2; exit 7")
         await program.write(b"\xfe in")
         received = b""
@@ -171,7 +172,9 @@ async def test_one_jump_connection_is_shared_by_all_hosts_behind_it(
     async with transport_for(gate, *inner) as transport:
         connections = await asyncio.gather(*(connected(transport, spec) for spec in inner * 10))
         assert await output(connections[7], "echo through") == (b"through\n", 0)
-        assert connections[0].endpoint.jump == (f"{servers.gate.user}@127.0.0.1:{servers.gate.port}",)
+        way = await transport.locate(inner[0])
+        assert isinstance(way, Endpoint)
+        assert way.jump == (f"{servers.gate.user}@127.0.0.1:{servers.gate.port}",)
         for connection in connections:
             await connection.close()
         assert servers.gate.count("Connection from") - before == 1
@@ -183,7 +186,9 @@ async def test_a_chain_is_one_connection_per_hop(servers: Servers, transport_for
     counts = [server.count("Connection from") for server in (servers.gate, servers.inner_1)]
     async with transport_for(gate, middle, last) as transport:
         connections = await asyncio.gather(*(connected(transport, last) for _ in range(6)))
-        assert len(connections[0].endpoint.jump) == 2
+        way = await transport.locate(last)
+        assert isinstance(way, Endpoint)
+        assert len(way.jump) == 2
         assert await output(connections[5], "echo far") == (b"far\n", 0)
         for connection in connections:
             await connection.close()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gputop import wiring
 from gputop.cli.check import document, report, way
 from gputop.cli.main import main
 from gputop.domain.host import Endpoint, Host, HostSpec
@@ -79,14 +78,6 @@ def test_a_way_shows_addresses_of_both_kinds_and_this_machine() -> None:
     assert way(six) == "[::1]:2222"
     here = Host(spec=HostSpec(name="x", local=True), link=host.link, reported=host.link)
     assert way(here) == "this machine"
-
-
-async def test_the_way_is_known_without_connecting() -> None:
-    bastion = HostSpec(name="b1", address="192.0.2.1", user="jump", ssh_config=())
-    target = HostSpec(name="gpu1", address="192.0.2.7", user="ops", port=2201, jump=("b1",), ssh_config=())
-    assert await wiring.endpoints([target, HostSpec(name="me", local=True)], known=[bastion]) == {
-        "gpu1": Endpoint(address="192.0.2.7", port=2201, user="ops", jump=("jump@192.0.2.1:22",))
-    }
 
 
 def test_a_check_that_reaches_nobody_says_why_and_ends_with_3(

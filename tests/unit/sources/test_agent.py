@@ -24,8 +24,6 @@ def a_failure(state: LinkState = LinkState.UNREACHABLE) -> LinkFailure:
 
 
 class FakeConnection:
-    endpoint = Endpoint(address="192.0.2.1", user="ops")
-
     def __init__(self, items: asyncio.Queue[Frame | LinkFailure | Exception]) -> None:
         self.items = items
         self.open = True
@@ -44,6 +42,9 @@ class FakeTransport:
         self.plans = plans
         self.forgotten = 0
         self.closed = False
+
+    async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
+        return Endpoint(address=spec.name)
 
     async def connect(self, spec: HostSpec) -> Connection | LinkFailure:
         if not (plan := self.plans.get(spec.name)):
