@@ -208,6 +208,12 @@ def test_how_a_host_is_reached_is_what_was_resolved() -> None:
     assert host["labels"] == {"rack": "r1"}
 
 
+def test_this_machine_has_no_port() -> None:
+    spec = a_spec("here", local=True)
+    (host,) = read(reduce(Fleet(as_of=START), [HostsChanged(source="local", hosts=(spec,))], START))["hosts"]
+    assert host["port"] is None
+
+
 def test_text_from_a_server_is_data_only() -> None:
     evil = 'a"b\x1b[2J\u202e\ud800[bold]'
     fleet = a_session(devices=(Device(index=0, model=evil.replace("\ud800", "")),))

@@ -63,6 +63,11 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert all(cell_len(line) <= width for line in table(DEMO, width=width))
 
 
+def test_one_host_is_counted_as_one() -> None:
+    fleet = reduce(Fleet(as_of=START), [HostsChanged(source="ssh", hosts=(a_spec("only"),))], START)
+    assert table(fleet)[0].startswith("1 host ")
+
+
 def test_a_narrow_terminal_keeps_host_state_and_utilization() -> None:
     header = next(line for line in table(DEMO, width=40) if "HOST" in line)
     assert header.split() == ["HOST", "STATE", "UTIL"]
