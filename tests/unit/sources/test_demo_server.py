@@ -240,3 +240,16 @@ def until_gone(process: int) -> None:
 def answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_many_hosts_fit_under_the_usual_limit_of_open_files() -> None:
+    program = (
+        "import resource\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
+        "from gputop.sources.demo_server import start_demo\n"
+        "with start_demo(300, 1) as demo:\n"
+        "    print(len(demo.specs))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.stdout, ran.stderr) == ("300\n", "")
