@@ -17,19 +17,27 @@ class Lane(Generic[Result]):
         self._job: Optional[Callable[[], Result]] = None
         self._result: Optional[Result] = None
         self._error: Optional[BaseException] = None
+        self._answered = True
         self._started = False
         self.since: Optional[float] = None
         """When the outstanding call was asked for, monotonic; `None` while there is none."""
 
-    def ask(self, job: Callable[[], Result]) -> None:
-        """Start a call, unless one is outstanding."""
+    @property
+    def idle(self) -> bool:
+        """No call is outstanding, and no answer waits to be taken."""
         with self._condition:
-            if self.since is not None:
+            return self._answered
+
+    def ask(self, job: Callable[[], Result]) -> None:
+        """Start a call; nothing when the lane is not idle: a late answer is taken before the next call."""
+        with self._condition:
+            if not self._answered:
                 return
             if not self._started:
                 self._started = True
                 self._machine.thread(self._work)
             self._job = job
+            self._answered = False
             self.since = self._machine.monotonic()
             self._condition.notify_all()
 
@@ -43,6 +51,7 @@ class Lane(Generic[Result]):
                 self._condition.wait(left)
             result, error = self._result, self._error
             self._result = self._error = None
+            self._answered = True
         if error is not None:
             raise error
         return result

@@ -224,7 +224,7 @@ class _Slot:
 
     def ask(self, slow: bool) -> None:
         self._wants_slow = self._wants_slow or slow
-        if self._lane.since is None:
+        if self._lane.idle:
             wanted, self._wants_slow = self._wants_slow, False
             self._lane.ask(lambda: self._gpu.read(wanted))
 
@@ -296,12 +296,12 @@ class _Absent:
 
     def __init__(self, identity: Dict[str, Any], state: str, since: float) -> None:
         self.identity = identity
-        self._state = state
+        self.state = state
         self._since = since
 
     def report(self, sample: Sample, position: int) -> None:
-        sample.values.append({"state": self._state, "processes_known": False})
-        if self._state == "lost":
+        sample.values.append({"state": self.state, "processes_known": False})
+        if self.state == "lost":
             words = "NVML does not list it any more, although it is or was there"
             sample.device_problems[position] = [problem.device_lost(words, self._since)]
 

@@ -96,7 +96,7 @@ class Users:
     def name(self, uid: int) -> Optional[str]:
         """The name; the number as text when nobody knows it; `None` while that is not yet clear."""
         if uid not in self._names:
-            patience = _NAME_SERVICE_SECONDS if self._lane.since is None else 0.0
+            patience = _NAME_SERVICE_SECONDS if self._lane.idle else 0.0
             self._lane.ask(lambda: (uid, self._machine.user_name(uid) or str(uid)))
             answer = self._lane.answer(self._machine.monotonic() + patience)
             if answer is not None:

@@ -1,7 +1,7 @@
 """NVIDIA devices through a resident nvidia-smi, where there is no NVML library that can be used."""
 
 import queue
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 from gputop.remote import nvidia_smi
 from gputop.remote.lane import Lane
@@ -72,7 +72,7 @@ class SmiRoute:
     def _go_on(self, until: float) -> None:
         """Start what is due; one program at a time beside the stream."""
         now = self._machine.monotonic()
-        if self._beside.since is None:
+        if self._beside.idle:
             if not self._helped:
                 self._ask(["--help-query-gpu"], self._take_help)
             elif now >= self._apps_at:

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import missing
 from tests.remote.agents import NvmlFixture, talking
-
-VERSIONS = [f"3.{minor}" for minor in range(6, 14)]
 
 
 def python_of(version: str) -> str | None:
@@ -27,11 +24,11 @@ def python_of(version: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_the_agent_runs_on(version: str, nvml: NvmlFixture, library: str) -> None:
-    python = python_of(version)
-    if python is None:
-        pytest.skip(f"no Python {version} here")
+PYTHONS = {version: python for minor in range(6, 14) if (python := python_of(version := f"3.{minor}"))}
+
+
+@pytest.mark.parametrize(("version", "python"), PYTHONS.items(), ids=PYTHONS)
+async def test_the_agent_runs_on(version: str, python: str, nvml: NvmlFixture, library: str) -> None:
     nvml.set(gpu__3__error=15, gpu__1__compute=f"{os.getpid()}:100")
     async with talking(nvml_library=library, python=python) as talk:
         frame = await talk.next()
@@ -42,8 +39,3 @@ async def test_the_agent_runs_on(version: str, nvml: NvmlFixture, library: str) 
         assert frame.processes[0].pid == os.getpid()
         assert len(frame.partitions) == 2
         await talk.next()
-
-
-def test_there_is_one_python_at_least() -> None:
-    if not any(python_of(version) for version in VERSIONS):
-        missing("needs a Python of version 3.6 to 3.13")
