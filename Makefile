@@ -19,7 +19,7 @@ dev-env:
 
 .PHONY: demo
 demo: run-env ## the demo fleet on the real screen (a table where there is no terminal)
-	@sh scripts/demo.sh $(ARGS)
+	@$(BIN)/gputop demo $(ARGS)
 
 .PHONY: test
 test: dev-env ## every test; one: make test ARGS='-k words'

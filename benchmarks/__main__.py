@@ -26,8 +26,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.terminal import Terminal, cpu_seconds, memory_bytes
 
 SIZES = (20, 100)
-COLUMNS, LINES = 160, 48
-SETTLE_SECONDS = 8.0
+COLUMNS, LINES = 120, 36
+SETTLE_SECONDS = 5.0
 WINDOW_SECONDS = 20.0
 KEYS = 60
 DEFAULT_OUTPUT = Path("build/bench.json")
@@ -98,14 +98,14 @@ def one_run(count: int, rng: random.Random) -> dict[str, float]:
 
 def measured(terminal: Terminal, count: int, hosts_pid: int, rng: random.Random) -> dict[str, float]:
     begun = terminal.started_at
-    first_paint = terminal.wait(lambda: "HOST" in terminal.text(), "first paint") - begun
-    all_shown = terminal.wait(lambda: f"{count} ok" in terminal.text(), "sight of all hosts", seconds=60.0) - begun
-    terminal.watch(SETTLE_SECONDS)
+    first_paint = terminal.wait(lambda: "HOST" in terminal.text(), "first paint", step=6.0) - begun
+    all_shown = terminal.wait(lambda: f" {count} ok" in terminal.text(), "sight of all hosts", step=3.0) - begun
+    time.sleep(SETTLE_SECONDS)
 
     pids = (terminal.pid, hosts_pid, os.getpid())
     before = [cpu_seconds(pid) for pid in pids]
     bytes_before, window_begun = terminal.bytes_received, time.monotonic()
-    terminal.watch(WINDOW_SECONDS)
+    time.sleep(WINDOW_SECONDS)
     window = time.monotonic() - window_begun
     own, hosts, harness = (100 * (cpu_seconds(pid) - was) / window for pid, was in zip(pids, before, strict=True))
     kilobytes = (terminal.bytes_received - bytes_before) / window / 1000
@@ -128,11 +128,12 @@ def measured(terminal: Terminal, count: int, hosts_pid: int, rng: random.Random)
 def key_delays(terminal: Terminal, rng: random.Random) -> Iterator[float]:
     """Seconds from a cursor key to the paint that shows the cursor on its new line, at random moments."""
     for number in range(KEYS):
-        terminal.watch(rng.uniform(0.1, 0.6))
+        time.sleep(rng.uniform(0.1, 0.5))
+        terminal.catch_up()
         before = terminal.backgrounds()
         pressed = time.monotonic()
         terminal.press("j" if number % 8 < 4 else "k")
-        yield terminal.wait(lambda was=before: terminal.backgrounds() != was, "cursor move", seconds=5.0) - pressed  # type: ignore[misc]
+        yield terminal.wait(lambda was=before: terminal.backgrounds() != was, "cursor move", step=0.4) - pressed  # type: ignore[misc]
 
 
 def report(medians: dict[int, dict[str, float]]) -> str:

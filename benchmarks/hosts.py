@@ -71,7 +71,7 @@ def patterns(count: int) -> list[Pattern]:
             for key in ("k", "n", "t", "interval", "problems", "device_problems"):
                 message.pop(key, None)
             frames.append(json.dumps(message, separators=(",", ":"))[1:])
-        hello = demo.hello(host, START, INTERVAL_SECONDS) | {"problems": []}
+        hello = demo.hello(host, START) | {"interval": INTERVAL_SECONDS, "problems": []}
         made.append(Pattern(json.dumps(hello, separators=(",", ":")), tuple(frames)))
     return made
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import signal
 import struct
 import termios
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -20,16 +22,19 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Terminal:
-    """One program in a terminal of `columns` x `lines`. Waiting has a deadline and ends in `TimeoutError`."""
+    """One program in a terminal of `columns` x `lines`.
+
+    A thread takes the program's output as soon as it comes, since a full pseudo-terminal would hold the program up.
+    What it means for the screen is worked out later (`when`), so that this cannot delay what is measured.
+    """
 
     def __init__(
-        self, argv: Sequence[str], environment: Mapping[str, str], *, columns: int = 160, lines: int = 48
+        self, argv: Sequence[str], environment: Mapping[str, str], *, columns: int = 120, lines: int = 36
     ) -> None:
         self.bytes_received = 0
-        self.first_byte_at: float | None = None
+        self._pieces: deque[tuple[float, bytes]] = deque()
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
-        self._unseen = bytearray()
         self.started_at = time.monotonic()
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
@@ -38,6 +43,8 @@ class Terminal:
             finally:
                 os._exit(127)
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
 
     def __enter__(self) -> Self:
         return self
@@ -45,67 +52,60 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._has_ended():
-                break
-            os.kill(self.pid, number)
-            deadline = time.monotonic() + 5.0
-            while not self._has_ended() and time.monotonic() < deadline:
-                self._receive(0.05)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        self._reader.join(timeout=5.0)
+        if self._reader.is_alive():
+            os.kill(self.pid, signal.SIGKILL)
+            self._reader.join()
+        os.waitpid(self.pid, 0)
         os.close(self._fd)
 
-    def _has_ended(self) -> bool:
-        if self.pid == 0:
-            return True
-        pid, _ = os.waitpid(self.pid, os.WNOHANG)
-        if pid:
-            self.pid = 0
-        return self.pid == 0
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._fd, 65536)
+            except OSError:  # the program ended
+                return
+            if not data:
+                return
+            self.bytes_received += len(data)
+            self._pieces.append((time.monotonic(), data))
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    def _receive(self, seconds: float) -> bool:
-        """Read what is there, waiting at most so long; whether something came."""
-        readable, _, _ = select.select([self._fd], [], [], seconds)
-        if not readable:
-            return False
-        try:
-            data = os.read(self._fd, 65536)
-        except OSError:  # the program ended
-            return False
-        if self.first_byte_at is None:
-            self.first_byte_at = time.monotonic()
-        self.bytes_received += len(data)
-        self._unseen += data
-        return bool(data)
-
     def text(self) -> str:
-        """The screen as it is now."""
-        self._stream.feed(bytes(self._unseen))
-        self._unseen.clear()
+        """The screen, as far as its output was looked at."""
         return "\n".join(self._screen.display)
 
     def backgrounds(self) -> tuple[str, ...]:
         """The background of each line's third cell: the line under the cursor has its own."""
-        self.text()
         return tuple(self._screen.buffer[line][2].bg for line in range(self._screen.lines))
 
-    def wait(self, is_there: Callable[[], bool], what: str, *, seconds: float = 30.0) -> float:
-        """Wait until `is_there()`; the monotonic time of the piece of output that made it so."""
+    def catch_up(self) -> None:
+        """Look at all output so far."""
+        self.when(lambda: False)
+
+    def when(self, is_there: Callable[[], bool]) -> float | None:
+        """When the piece of output came that made `is_there()` true, looking piece by piece at what has come; `None`
+        when none did."""
+        while self._pieces:
+            at, data = self._pieces.popleft()
+            self._stream.feed(data)
+            if is_there():
+                return at
+        return None
+
+    def wait(self, is_there: Callable[[], bool], what: str, *, step: float, seconds: float = 60.0) -> float:
+        """As `when`, looking once every `step` seconds until it is there."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if self._receive(0.05):
-                at = time.monotonic()
-                if is_there():
-                    return at
+            time.sleep(step)
+            at = self.when(is_there)
+            if at is not None:
+                return at
         raise TimeoutError(f"no {what} within {seconds} s; the screen:\n{self.text()}")
-
-    def watch(self, seconds: float) -> None:
-        """Let it run for so long, reading all output but looking at none of it."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            self._receive(left)
 
 
 def cpu_seconds(pid: int) -> float:

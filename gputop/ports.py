@@ -72,9 +72,6 @@ class RemoteProcess(Protocol):
 class Connection(Protocol):
     """An authenticated connection to one host."""
 
-    @property
-    def endpoint(self) -> Endpoint: ...
-
     async def start(self, command: str) -> RemoteProcess | LinkFailure:
         """Run `command` by the account's shell, without a terminal."""
         ...
@@ -85,6 +82,10 @@ class Connection(Protocol):
 
 
 class Transport(Protocol):
+    async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
+        """How a host would be reached; nothing is connected to."""
+        ...
+
     async def connect(self, spec: HostSpec) -> Connection | LinkFailure:
         """Reach a host; an error is a value. Cancelling it leaves nothing open."""
         ...

@@ -16,6 +16,7 @@ from gputop.ports import Clock, Source
 def make_collector(
     specs: Sequence[HostSpec],
     *,
+    known: Sequence[HostSpec] = (),
     handshakes_per_hop: int = 8,
     handshakes_total: int = 32,
     source: str = "ssh",
@@ -23,7 +24,8 @@ def make_collector(
 ) -> Collector:
     """A Collector over `specs`: local ones through a subprocess, all others over SSH.
 
-    `source` is what the JSON output calls it (`ssh` or `demo`)."""
+    `known`: further hosts that jump hosts may be named after. `source` is what the JSON output calls it (`ssh` or
+    `demo`)."""
     from gputop.sources.agent import AgentSource
 
     clock = clock or SystemClock()
@@ -34,7 +36,7 @@ def make_collector(
         from gputop.transport.ssh import SshTransport
 
         transport = SshTransport(
-            remote, clock=clock, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total
+            [*known, *remote], clock=clock, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total
         )
         sources.append(AgentSource(source, transport, remote, clock))
     if local:

@@ -12,3 +12,4 @@ take() {
 mkdir -p docs/images
 take hosts hosts 120x30
 take gpus gpus 120x30
+chmod 644 docs/images/*.svg

@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from contextlib import aclosing
 
+from gputop.catalog.text import clean, cut
+from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
+from gputop.domain.clock import SystemClock
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.fleet.collector import Collector
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
+from gputop.fleet.series import SeriesStore
 from gputop.ports import Clock
+from gputop.sources.demo.direct import SOURCE
+from gputop.sources.demo_server import DemoFailed, start_demo
+from gputop.wiring import make_collector
 
 PROGRESS_AFTER_SECONDS = 1.0
 """A wait that is over sooner needs no words."""
 
 NAMES_SHOWN = 3
+
+
+def read_demo_server(hosts: int, seed: int, wait_seconds: float) -> tuple[Fleet, SeriesStore] | Exit:
+    """The demo fleet now, over SSH."""
+    try:
+        demo = start_demo(hosts, seed)
+    except DemoFailed as failure:
+        return diagnostics.fail(f"the demo server did not start: {failure}", code=Exit.NOTHING)
+    with demo:
+        return read(make_collector(demo.specs, source=SOURCE), wait_seconds)
+
+
+def read(collector: Collector, wait_seconds: float) -> tuple[Fleet, SeriesStore]:
+    """What `collector` sees once every host has answered or the time is over."""
+    progress = sys.stderr is not None and sys.stderr.isatty()
+    fleet = asyncio.run(fleet_once(collector, SystemClock(), wait_seconds=wait_seconds, progress=progress))
+    return fleet, collector.series
 
 
 async def fleet_once(collector: Collector, clock: Clock, *, wait_seconds: float, progress: bool) -> Fleet:
@@ -27,7 +52,7 @@ async def fleet_once(collector: Collector, clock: Clock, *, wait_seconds: float,
     fleet = Fleet(as_of=clock.now(), source=collector.source)
     told = False
     try:
-        async with asyncio.timeout(wait_seconds), aclosing(collector.updates()) as updates:  # type: ignore[type-var]
+        async with asyncio.timeout(wait_seconds), aclosing(collector.updates()) as updates:
             async for update in updates:
                 fleet = update.fleet
                 missing = [host.name for host in fleet if not has_answered(host)]
@@ -47,7 +72,7 @@ async def fleet_once(collector: Collector, clock: Clock, *, wait_seconds: float,
 
 
 def has_answered(host: Host) -> bool:
-    """Whether a reading came, or it is known why none will come soon. Who is put off by a busy server is not told no."""
+    """Whether a reading came, or it is known why none will come soon. To be put off by a busy server is no answer."""
     return host.frame is not None or (host.link.state in TROUBLE and host.link.state is not LinkState.THROTTLED)
 
 
@@ -68,5 +93,6 @@ def _tell(fleet: Fleet, missing: list[str], seconds: float) -> None:
     names = ", ".join(missing[:NAMES_SHOWN]) + (", …" if len(missing) > NAMES_SHOWN else "")
     count = len(fleet.hosts)
     text = f"{count - len(missing)} of {count} hosts answered; waiting {max(0.0, seconds):.0f} s for {names}"
-    sys.stderr.write(f"\r{text}\x1b[K")
+    width = shutil.get_terminal_size().columns - 1
+    sys.stderr.write(f"\r{cut(clean(text), width)}\x1b[K")
     sys.stderr.flush()

@@ -21,9 +21,7 @@ def demo_fleet_options(args: argparse.Namespace) -> tuple[int, int] | Exit:
 
     hosts = _number(args.demo_hosts, DEFAULT_HOSTS)
     if hosts is None or not FEWEST_HOSTS <= hosts <= MOST_HOSTS:
-        return diagnostics.fail(
-            f'--hosts "{args.demo_hosts}": the demo fleet has {FEWEST_HOSTS} to {MOST_HOSTS} hosts'
-        )
+        return diagnostics.fail(f'--hosts "{args.demo_hosts}": the demo fleet has {FEWEST_HOSTS} to {MOST_HOSTS} hosts')
     seed = _number(args.demo_seed, DEFAULT_SEED)
     if seed is None:
         return diagnostics.fail(f'--seed "{args.demo_seed}" is not a whole number of at most 18 digits')

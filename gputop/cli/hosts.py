@@ -28,23 +28,19 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         from gputop.cli import check
 
-        return check.run(chosen, wait=args.wait, output=args.format)
+        wait = options.seconds("--wait", args.wait)
+        return wait if isinstance(wait, Exit) else check.run(chosen, wait_seconds=wait, output=args.format)
     sys.stdout.write(_text(chosen, args.format))
     return Exit.DONE
 
 
 def _text(chosen: Selection, output: str) -> str:
+    if output == "table":
+        return _table(chosen)
+    from gputop.cli.options import formatted
     from gputop.inventory.dump import as_file
 
-    if output == "json":
-        import msgspec
-
-        return msgspec.json.format(msgspec.json.encode(as_file(chosen.specs, chosen.groups))).decode() + "\n"
-    if output == "yaml":
-        import yaml
-
-        return yaml.safe_dump(as_file(chosen.specs, chosen.groups), sort_keys=False, allow_unicode=True)
-    return _table(chosen)
+    return formatted(as_file(chosen.specs, chosen.groups), output)
 
 
 def _table(chosen: Selection) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gputop.cli import diagnostics
@@ -13,14 +14,12 @@ from gputop.settings import locations
 
 
 class _Lines(logging.Formatter):
-    """`TIME LEVEL LOGGER HOST MESSAGE`; control characters of remote text are written as escapes."""
-
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03d"
+    """`TIME LEVEL LOGGER HOST MESSAGE`, the time in UTC; control characters of remote text are written as escapes."""
 
     def format(self, record: logging.LogRecord) -> str:
         host = getattr(record, "host", "-")
-        head = f"{self.formatTime(record)} {record.levelname} {record.name} {host}"
+        time = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        head = f"{time} {record.levelname} {record.name} {host}"
         text = record.getMessage()
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
@@ -39,7 +38,7 @@ def start(log_file: str | None, *, debug: bool) -> Exit | None:
     if log_file is None and not debug:
         root.addHandler(logging.NullHandler())
         return None
-    path = Path(log_file).expanduser() if log_file is not None else locations.state_folder() / "gputop.log"
+    path = Path(os.path.expanduser(log_file)) if log_file is not None else locations.state_folder() / "gputop.log"
     try:
         if log_file is None:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 from gputop.configfile import ConfigProblem, duration
-from gputop.domain.host import HostSpec
+from gputop.domain.host import INTERVAL_SECONDS, HostSpec
 from gputop.inventory import load as inventory_files
 from gputop.inventory.expand import BadPattern, unfit
 from gputop.inventory.load import Inventory
@@ -22,6 +25,9 @@ from gputop.inventory.select import exclude, parts, select
 from gputop.settings import load as settings_file
 from gputop.settings import locations
 from gputop.settings.schema import Settings
+
+if TYPE_CHECKING:
+    from gputop.fleet.collector import Collector
 
 DEFAULT_INTERVAL_SECONDS = 2.0
 
@@ -88,6 +94,44 @@ def preferences(args: argparse.Namespace) -> Settings | Exit:
     return replace(settings, **said)
 
 
+def collector(chosen: Selection) -> Collector:
+    """What reads the hosts of `chosen`."""
+    from gputop import wiring
+
+    shakes = chosen.settings.handshakes
+    return wiring.make_collector(
+        chosen.specs,
+        known=chosen.known,
+        handshakes_per_hop=shakes.per_hop,
+        handshakes_total=shakes.total,
+    )
+
+
+def draws_ascii(settings: Settings) -> bool:
+    """Whether to draw with plain characters: as the settings say, else where the locale is not one of UTF-8."""
+    if settings.ascii != "auto":
+        return settings.ascii
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    return "utf" not in locale.lower()
+
+
+def seconds(option: str, text: str, *, longest: float = 3600.0) -> float | Exit:
+    """The time that an option names, above 0 and at most `longest` seconds."""
+    span = duration(text)
+    if span is None:
+        return diagnostics.fail(f'{option} "{text}" is no time', "write 10s or 500ms")
+    if not 0 < span.total_seconds() <= longest:
+        return diagnostics.fail(f'{option} "{text}" must be above 0 and at most {longest:g}s')
+    return span.total_seconds()
+
+
+def formatted(value: Any, output: str) -> str:
+    """Plain data as `json` or `yaml`, with a line end."""
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+
+
 def report(problems: Sequence[ConfigProblem]) -> Exit:
     """Say what is wrong with a file."""
     for problem in problems[:SHOWN_PROBLEMS]:
@@ -99,13 +143,13 @@ def report(problems: Sequence[ConfigProblem]) -> Exit:
 
 def _inventory(named: Sequence[str], interval_seconds: float) -> Inventory | Exit:
     """The inventory that counts; an empty one when there is none."""
-    paths = tuple(Path(name).expanduser() for name in named) or locations.named_inventories()
+    paths = tuple(Path(os.path.expanduser(name)) for name in named) or locations.named_inventories()
     for path in paths:
-        if not path.exists():
+        if not os.path.lexists(path):
             hint = "inventory.example.yaml shows how one is written; gputop HOST needs none"
             return diagnostics.fail(f"{path}: no such inventory file", hint)
     if not paths:
-        paths = tuple(path for path in locations.inventory_places() if path.exists())[:1]
+        paths = tuple(path for path in locations.inventory_places() if os.path.exists(path))[:1]
     loaded = inventory_files.load(paths, default_interval_seconds=interval_seconds)
     return report(loaded) if isinstance(loaded, list) else loaded
 
@@ -166,9 +210,10 @@ def _host_options(args: argparse.Namespace) -> dict[str, Any] | Exit:
     for option, names in (("identity", args.identity), ("ssh_config", args.ssh_config and [args.ssh_config])):
         if names is None:
             continue
-        paths = [] if names == ["none"] else [Path(name).expanduser() for name in names]
+        is_none = option == "ssh_config" and names == ["none"]
+        paths = [] if is_none else [Path(os.path.expanduser(name)) for name in names]
         for path in paths:
-            if not path.is_file():
+            if not os.path.isfile(path):
                 return diagnostics.fail(f"--{option.replace('_', '-')}: {path}: no such file")
         said[option] = tuple(str(path.absolute()) for path in paths)
     if args.jump is not None:
@@ -177,7 +222,7 @@ def _host_options(args: argparse.Namespace) -> dict[str, Any] | Exit:
             if reason := unfit(hop):
                 return diagnostics.fail(f"--jump: the name {reason}")
     if args.interval is not None:
-        shortest, longest = inventory_files.INTERVAL_SECONDS
+        shortest, longest = INTERVAL_SECONDS
         span = duration(args.interval)
         if span is None:
             return diagnostics.fail(f'--interval "{args.interval}" is no time', "write 2s or 500ms")

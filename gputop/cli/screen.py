@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
+
+if TYPE_CHECKING:
+    from gputop.settings.schema import Settings
+    from gputop.tui.bridge import Feed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,15 +28,75 @@ def run(args: argparse.Namespace) -> int:
 
         terminal.reset()
         return Exit.DONE
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return diagnostics.fail(
-            "the screen needs a terminal", '"gputop snapshot" prints the fleet once, into a pipe too'
-        )
+    if (code := refusal()) is not None:
+        return code
     from gputop.cli import options  # reads files
 
-    chosen = options.selection(args)
+    chosen = options.selection(args, may_be_empty=True)
     if isinstance(chosen, Exit):
         return chosen
-    from gputop.tui.app import run_screen
+    if not chosen.specs:
+        return _start_page(chosen.settings, args)
 
-    return run_screen(chosen)
+    def make_feed() -> Feed:
+        return options.collector(chosen)
+
+    return show(
+        chosen.settings,
+        make_feed,
+        title=_title(chosen.files),
+        interval_seconds=min(spec.interval_seconds for spec in chosen.specs),
+    )
+
+
+def refusal() -> Exit | None:
+    """An exit code, after it was said, where there is no terminal for a screen."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return None
+    return diagnostics.fail("the screen needs a terminal", '"gputop snapshot" prints the fleet once')
+
+
+def show(settings: Settings, make_feed: Callable[[], Feed] | None, *, title: str, interval_seconds: float) -> int:
+    """The screen as `settings` wish it, until the user leaves; the exit code. `make_feed` is called after the first
+    paint; `None`: the start page, which may answer `gputop.tui.app.WANTS_DEMO`."""
+    from gputop.cli.options import draws_ascii, report
+    from gputop.settings import locations
+    from gputop.tui import environment, theme  # noqa: F401  the environment comes before everything of Textual
+    from gputop.tui.app import ScreenOptions, run_screen
+    from gputop.tui.commands import keymap_errors
+
+    chosen = theme.named(settings.theme, locations.themes_folder())
+    if isinstance(chosen, list):
+        return report(chosen)
+    if errors := keymap_errors(settings.keymap):
+        return diagnostics.fail(f"{locations.settings_file()}: {errors[0]}")
+    screen_options = ScreenOptions(
+        theme=chosen,
+        ascii_only=draws_ascii(settings),
+        mouse=settings.mouse,
+        keymap=settings.keymap,
+        title=title,
+        interval_seconds=interval_seconds,
+    )
+    return run_screen(make_feed, screen_options)
+
+
+def _start_page(settings: Settings, args: argparse.Namespace) -> int:
+    code = show(settings, None, title="", interval_seconds=2.0)
+    from gputop.tui.app import WANTS_DEMO
+
+    if code != WANTS_DEMO:
+        return code
+    from gputop.cli.main import main
+
+    look = ["--theme", settings.theme]
+    look += [
+        f"--{'' if value else 'no-'}{name}" for name in ("ascii", "mouse") if (value := getattr(args, name)) is not None
+    ]
+    return main(["demo", *look])
+
+
+def _title(files: tuple[str, ...]) -> str:
+    """The inventory's name, unless it is called as every inventory is."""
+    names = [Path(file).stem for file in files]
+    return ", ".join(name for name in names if name != "inventory")

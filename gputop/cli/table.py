@@ -7,17 +7,18 @@ from collections.abc import Sequence
 
 def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """`head` and `rows` with each column as wide as its widest cell; blanks at line ends are left out."""
-    cells = [list(head), *([_clean(cell) for cell in row] for row in rows)]
+    cells = [list(head), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """`text` without what disturbs a terminal."""
     if text.isascii() and text.isprintable():
         return text
-    from gputop.catalog.text import clean  # loads rich, which plain text does not need
+    from gputop.catalog import text as words  # loads rich, which plain text does not need
 
-    return clean(text)
+    return words.clean(text)
 
 
 def _width(text: str) -> int:

@@ -11,6 +11,9 @@ from gputop.domain.link import Link, LinkChange
 from gputop.domain.problem import Problem
 from gputop.domain.reading import DeviceEvent, Frame
 
+INTERVAL_SECONDS = (0.1, 3600.0)
+"""The shortest and the longest time between two frames that may be asked for."""
+
 
 class HostKeyPolicy(StrEnum):
     STRICT = "strict"

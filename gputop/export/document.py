@@ -287,7 +287,7 @@ def _host(host: Host, as_of: datetime) -> HostObject:
         name=spec.name,
         address=reached.address,
         user=reached.user,
-        port=reached.port,
+        port=None if spec.local else reached.port,
         jump=list(reached.jump or ()),
         groups=list(spec.groups),
         labels=spec.labels,

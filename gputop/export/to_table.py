@@ -104,18 +104,22 @@ def _summary(fleet: Fleet, zone: tzinfo | None) -> list[list[tuple[str, str]]]:
     worst_first = sorted(counts, key=lambda state: -SEVERITY[state])
     when = fleet.as_of.astimezone(zone)
     sums = totals(fleet)
-    first = [(f"{len(fleet.hosts)} hosts ", "strong")]
+    first = [(f"{_counted(len(fleet.hosts), 'host')} ", "strong")]
     for state in worst_first:
         first += [(f"  {_sign(state)}", _style(state)), (f" {counts[state]} {state.value}", "")]
     first.append((f"   {when:%Y-%m-%d %H:%M:%S %Z}", "dim"))
     unit = show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes, width=24)
     second = [
-        (f"{sums.devices} GPUs ", "strong"),
+        (f"{_counted(sums.devices, 'GPU')} ", "strong"),
         (f"  {sums.devices_busy} busy  {sums.devices_idle} idle  {sums.devices_unknown} unknown", ""),
         (f"   memory {unit}   power {show.watts(sums.power_watts)}", ""),
     ]
-    problems = [[(f"{clean(problem.summary)}", "bad")] for problem in fleet.problems]
+    problems = [[(clean(problem.summary), "bad")] for problem in fleet.problems]
     return [first, second, *problems]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _host_lines(host: Host, text: str, fleet: Fleet) -> list[list[tuple[str, str]]]:

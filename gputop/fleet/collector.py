@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 from msgspec import Struct
 
@@ -86,7 +86,7 @@ class Collector:
         for source in self._sources:
             source.set_interval(seconds)
 
-    async def updates(self) -> AsyncIterator[Update]:
+    async def updates(self) -> AsyncGenerator[Update, None]:
         """One `Update` a tick, for ever; closing the iterator ends every source."""
         pumps = [asyncio.create_task(self._pump(source), name=f"source {source.name}") for source in self._sources]
         fleet = Fleet(as_of=self._clock.now(), source=self.source)

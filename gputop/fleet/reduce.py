@@ -118,15 +118,23 @@ def _entered(current: Link, state: LinkState, since: datetime, problem: Problem 
 
 
 def _worst_problem(host: Host) -> Problem | None:
-    """The problem that makes a host degraded: of the host first, then of its devices."""
+    """The problem that makes a host degraded: of the host first, then of its devices, which it names."""
     for problem in host.problems:
         if problem.kind not in INFORMATIONAL:
             return problem
     for position in sorted(host.device_problems):
         for problem in host.device_problems[position]:
             if problem.kind not in INFORMATIONAL:
-                return problem
+                return structs.replace(problem, summary=f"{_device_name(host, position)}: {problem.summary}")
     return None
+
+
+def _device_name(host: Host, position: int) -> str:
+    """`GPU 5 (00000000:9B:00.0)`, as people find it again."""
+    device = host.frame.devices[position] if host.frame else None
+    if device is None:
+        return f"GPU {position}"
+    return f"GPU {device.index} ({device.pci_bus_id})" if device.pci_bus_id else f"GPU {device.index}"
 
 
 def _with_specs(hosts: dict[str, Host], event: HostsChanged, now: datetime) -> dict[str, Host]:

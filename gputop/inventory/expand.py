@@ -34,7 +34,7 @@ def expand(pattern: str) -> tuple[str, ...] | BadPattern:
     if _PLAIN.fullmatch(pattern):
         return (pattern,)
     if not pattern.isprintable():
-        return BadPattern(f"the host name {ascii(pattern)} holds a control character")
+        return BadPattern(f"the host name {pattern!a} holds a control character")
     names: list[str] = []
     for part in split(pattern):
         bad = _refusal(part) or _bad_name(_BRACKET.sub("0", part), part)
@@ -76,6 +76,8 @@ def split(text: str) -> list[str]:
 
 def is_address(text: str) -> bool:
     """Whether `text` is an IPv6 address, the one kind of host name with colons."""
+    if ":" not in text:
+        return False
     try:
         ipaddress.IPv6Address(text)
     except ValueError:

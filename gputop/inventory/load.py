@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from gputop.configfile import ConfigProblem, Document, Keys, did_you_mean, parse
 from gputop.domain.host import HostSpec
-from gputop.inventory.expand import LIMIT, BadPattern, expand, fold, is_address, unfit
+from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
+from gputop.inventory.layer import Layer, read_layer
 from gputop.inventory.schema import HostEntry, HostKeys, InventoryFile
-
-INTERVAL_SECONDS = (0.1, 3600.0)
-"""Shortest and longest time between two frames."""
 
 
 class Inventory(Struct, frozen=True, kw_only=True):
@@ -28,24 +26,12 @@ class Inventory(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
 
 
-class _Layer(Struct):
-    """What one place of a file says about hosts, in the words of `HostSpec`."""
-
-    values: dict[str, Any]
-    labels: dict[str, str]
-    document: Document[InventoryFile]
-    keys: Keys
-
-    def place_of(self, key: str) -> str:
-        return f"{self.document.file}:{self.document.line((*self.keys, key))}"
-
-
 class _Listed(Struct):
     """A host as its file lists it."""
 
     name: str
-    own: _Layer
-    defaults: _Layer
+    own: Layer
+    defaults: Layer
     place: Keys
 
     def without_groups(self) -> tuple[dict[str, Any], dict[str, str]]:
@@ -55,7 +41,7 @@ class _Listed(Struct):
 class _Group(Struct):
     """A group, united over all files."""
 
-    layers: list[_Layer] = []
+    layers: list[Layer] = []
     members: dict[str, None] = {}
 
 
@@ -123,15 +109,15 @@ def _title(keys: Keys, values: Mapping[str, str]) -> str:
 
 def _list_hosts(document: Document[InventoryFile], folder: Path, hosts: dict[str, _Listed]) -> list[ConfigProblem]:
     """Add the hosts of one file to `hosts`, by name in lower case."""
-    defaults, problems = _layer(document.value.defaults or HostKeys(), document, ("defaults",), folder)
-    nothing = _Layer({}, {}, document, ())
+    defaults, problems = read_layer(document.value.defaults or HostKeys(), document, ("defaults",), folder)
+    nothing = Layer({}, {}, document, ())
     for position, entry in enumerate(document.value.hosts or ()):
         place: Keys = ("hosts", position)
         own = nothing
         pattern = entry
         if isinstance(entry, HostEntry):
             pattern = entry.name
-            own, bad = _layer(entry, document, place, folder)
+            own, bad = read_layer(entry, document, place, folder)
             problems += bad
             place = (*place, "name")
         names = expand(str(pattern))
@@ -165,7 +151,7 @@ def _listed_twice(listed: _Listed, first: _Listed, document: Document[InventoryF
     return document.problem(listed.place, summary, hint)
 
 
-def _address_each(own: _Layer, names: Sequence[str], problems: list[ConfigProblem]) -> list[_Layer]:
+def _address_each(own: Layer, names: Sequence[str], problems: list[ConfigProblem]) -> list[Layer]:
     """`own` for each of `names`; a range of addresses is dealt out one by one."""
     address = own.values.get("address")
     if address is None or "[" not in address:
@@ -178,7 +164,7 @@ def _address_each(own: _Layer, names: Sequence[str], problems: list[ConfigProble
         summary = f'"{address}" stands for {len(addresses)} addresses, the name for {len(names)} hosts'
         problems.append(own.document.problem(place, summary))
     else:
-        return [_Layer(own.values | {"address": each}, own.labels, own.document, own.keys) for each in addresses]
+        return [Layer(own.values | {"address": each}, own.labels, own.document, own.keys) for each in addresses]
     return [own] * len(names)
 
 
@@ -192,7 +178,7 @@ def _unite_groups(
         if not re.fullmatch(r"\w[\w.-]*", name):
             summary = f'a group cannot be named "{name}"'
             problems.append(document.problem(place, summary, "use letters, digits, dots, dashes and underscores"))
-        layer, bad = _layer(entry, document, place, folder)
+        layer, bad = read_layer(entry, document, place, folder)
         problems += bad
         group = groups.setdefault(name, _Group([], {}))
         group.layers.append(layer)
@@ -245,7 +231,7 @@ def _resolve(
 
 
 def _merged(
-    said: Iterable[tuple[_Layer, dict[str, Any]]],
+    said: Iterable[tuple[Layer, dict[str, Any]]],
     listed: _Listed,
     own: dict[str, Any],
     what: str,
@@ -253,7 +239,7 @@ def _merged(
 ) -> dict[str, Any]:
     """`own` over what the groups say. Groups that contradict each other about a key that is not own are noted."""
     values: dict[str, Any] = {}
-    speakers: dict[str, _Layer] = {}
+    speakers: dict[str, Layer] = {}
     for layer, contents in said:
         for key, value in contents.items():
             first = speakers.setdefault(key, layer)
@@ -264,7 +250,7 @@ def _merged(
     return values | own
 
 
-def _conflict(first: _Layer, layer: _Layer, listed: _Listed, what: str, key: str) -> ConfigProblem:
+def _conflict(first: Layer, layer: Layer, listed: _Listed, what: str, key: str) -> ConfigProblem:
     path = ("labels", key) if what else (_FILE_KEY.get(key, key),)
     one, other = f"{first.keys[1]}", f"{layer.keys[1]}"
     summary = f'groups "{one}" and "{other}" give host "{listed.name}" different values for {what}"{path[-1]}"'
@@ -294,56 +280,3 @@ def _jump_loops(specs: Sequence[HostSpec], hosts: Mapping[str, _Listed]) -> list
             summary = f'host "{listed.name}" is reached through itself (jump: {", ".join(next_hops[start])})'
             problems.append(listed.own.document.problem(listed.place, summary, "give one host of the loop jump: null"))
     return problems
-
-
-def _layer(
-    said: HostKeys, document: Document[InventoryFile], keys: Keys, folder: Path
-) -> tuple[_Layer, list[ConfigProblem]]:
-    """What `said` means for a `HostSpec`; relative paths start at `folder`."""
-    problems: list[ConfigProblem] = []
-    values: dict[str, Any] = {}
-    for key in HostKeys.__struct_fields__:
-        value = getattr(said, key)
-        if value is UNSET or key == "labels":
-            continue
-        bad = _unfit_value(key, value)
-        if bad is not None:
-            problems.append(document.problem((*keys, key), f'"{key}" {bad}'))
-        elif key == "interval":
-            values["interval_seconds"] = value.total_seconds()
-        elif key in ("identity", "known_hosts", "ssh_config"):
-            values[key] = tuple(str(folder / Path(text).expanduser()) for text in _listed(value))
-        elif key == "jump":
-            values[key] = tuple(hop.strip() for text in _listed(value) for hop in text.split(","))
-        elif key == "address":
-            bare = value.removeprefix("[").removesuffix("]")
-            values[key] = bare if is_address(bare) else value
-        else:
-            values[key] = value
-    labels = {} if said.labels is UNSET else dict(said.labels)
-    return _Layer(values, labels, document, keys), problems
-
-
-def _unfit_value(key: str, value: Any) -> str | None:
-    """Why a value must not be used although its type is right."""
-    if key == "interval":
-        shortest, longest = INTERVAL_SECONDS
-        fits = shortest <= value.total_seconds() <= longest
-        return None if fits else "must be between 100ms and 1h"
-    if not isinstance(value, str | list):
-        return None
-    for text in _listed(value):
-        reason = unfit(text)
-        if reason is None and key == "jump":
-            reason = next(filter(None, (unfit(hop.strip()) for hop in text.split(","))), None)
-        if reason is None and key in ("address", "user", "jump") and any(c.isspace() for c in text.replace(", ", ",")):
-            reason = "holds a blank"
-        if reason is not None:
-            return reason
-    return None
-
-
-def _listed(value: str | list[str] | None) -> list[str]:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else value

@@ -5,10 +5,11 @@ control lines to its standard input; the agent answers with lines on its standar
 
 Framing: every line of the agent is `TOKEN + " " + JSON + "\\n"`, JSON in ASCII. TOKEN is made by the controller for
 each session and passed on the command line, so that whatever login files or other programs print is never a line of
-ours. Empty lines and lines without the token mean nothing. A line is at most `LINE_LIMIT` bytes.
+ours. Empty lines and lines without the token mean nothing. TOKEN alone on a line is printed by the shell script that
+looks for a Python, before it does: it tells that the account has a shell. A line is at most `LINE_LIMIT` bytes.
 
 Control lines (controller to agent, `\\n` ended):
-    `options {"interval": 2.0, "nvml_library": null, "deadline": 5.0}`   once, directly after the payload
+    `options {"interval": 2.0, "nvml_library": null, "deadline": 5.0}`   once, directly after the payload; see `options`
     `interval SECONDS`      new time between two frames
     `sample`                one frame at once
     `stop`                  end
@@ -30,8 +31,9 @@ Lines of the agent, told apart by key `k`:
     and must have one entry a device. A metric, `host` key, `partitions`, `processes` that is left out keeps its last
     value (slow loops send it seldom); `null` in its place means it cannot be read any more. `problems` and
     `device_problems` are left out when there are none and are never carried on.
-    `processes.started_at` and `events.at` are in seconds since the epoch, UTC. `events` are those of the server's log
-    that no earlier frame of the session told of; left out when there are none.
+    `processes.started_at` and `events.at` are in seconds since the epoch, UTC; `since` of a problem is RFC 3339 text,
+    UTC. `events` are those of the server's log that no earlier frame of the session told of; left out when there are
+    none.
 
 `{"k":"bye", "reason":"stop"}`   last line of an orderly end.
 """

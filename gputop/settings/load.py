@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from gputop.configfile import ConfigProblem, Keys, read
+from gputop.domain.host import INTERVAL_SECONDS
 from gputop.settings.schema import Settings
 
 
 def load(path: Path) -> Settings | list[ConfigProblem]:
     """The settings at `path`, or what is wrong with them. No file means no wishes."""
-    if not path.exists():
+    if not os.path.exists(path):
         return Settings()
     document = read(path, Settings, title=_title, empty=Settings())
     if isinstance(document, list):
         return document
     interval = document.value.interval
-    if interval is not None and not 0.1 <= interval.total_seconds() <= 3600:
+    shortest, longest = INTERVAL_SECONDS
+    if interval is not None and not shortest <= interval.total_seconds() <= longest:
         return [document.problem(("interval",), '"interval" must be between 100ms and 1h')]
     return document.value
 

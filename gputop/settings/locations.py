@@ -43,4 +43,4 @@ def inventory_places() -> tuple[Path, ...]:
 def named_inventories() -> tuple[Path, ...]:
     """The files that `$GPUTOP_INVENTORY` names, separated by `:`; `()` when it is empty or not set."""
     text = os.environ.get("GPUTOP_INVENTORY", "")
-    return tuple(Path(part).expanduser() for part in text.split(os.pathsep) if part)
+    return tuple(Path(os.path.expanduser(part)) for part in text.split(os.pathsep) if part)

@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol
 
 from gputop.domain.event import EndpointResolved, FrameReceived, HostsChanged, LinkChanged, SourceEvent
-from gputop.domain.host import HostSpec
+from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import NOT_RETRIED, Link, LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.reading import Frame
@@ -119,6 +119,7 @@ class _HostTask:
         self._emit = emit
         self._interval_seconds = spec.interval_seconds
         self._session: AgentSession | None = None
+        self._endpoint: Endpoint | None = None
         self._settled = False
         self._failures = 0
         self._woken = asyncio.Event()
@@ -149,11 +150,16 @@ class _HostTask:
 
     async def _once(self) -> LinkFailure:
         """One connection from its beginning to its end."""
+        endpoint = await self._transport.locate(self.spec)
+        if isinstance(endpoint, LinkFailure):
+            return endpoint
+        if endpoint != self._endpoint:
+            self._endpoint = endpoint
+            await self._emit(EndpointResolved(host=self.spec.name, endpoint=endpoint))
         connection = await self._transport.connect(self.spec)
         if isinstance(connection, LinkFailure):
             return connection
         try:
-            await self._emit(EndpointResolved(host=self.spec.name, endpoint=connection.endpoint))
             await self._say(LinkState.OK)
             began = self._clock.monotonic()
             session = self._session = self._make_session(connection, self.spec, self._clock, self._interval_seconds)

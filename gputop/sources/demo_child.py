@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -42,12 +43,21 @@ Time: TypeAlias = Callable[[DemoHost], float]
 
 def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    _allow_open_files(4 * order.hosts + 100)
     folder = Path(tempfile.mkdtemp(prefix="gputop-demo-"))
     try:
         asyncio.run(_serve(order, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _allow_open_files(wanted: int) -> None:
+    """Each host takes two sockets and one for each connection; usual is a limit of 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 async def _serve(order: Order, folder: Path) -> None:
@@ -248,11 +258,11 @@ class _Agent:
 
     def _tell(self) -> None:
         host, t = self._served.host, self._time(self._served.host)
-        greeting = hello(host, t, self._interval)
+        greeting = hello(host, t)
         is_silent = condition(host, t).is_silent
         if greeting != self._greeting and not (is_silent and self._greeting):
             self._greeting = greeting
-            self._say(greeting)
+            self._say({**greeting, "interval": self._interval})
         if is_silent and self._served.told:
             return
         self._served.told = True

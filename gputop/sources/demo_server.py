@@ -24,6 +24,7 @@ from gputop.sources.demo.hosts import plan
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
 LOOPBACK = "127.0.0.1"
+CHILD = "gputop.sources.demo_child"
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ def start_demo(hosts: int, seed: int, *, frozen_at: datetime | None = None) -> D
     Raises `DemoFailed`, and `ValueError` for a number of hosts that a demo fleet cannot have."""
     fleet = plan(seed, hosts)
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "gputop.sources.demo_child"],
+        [sys.executable, "-P", "-m", CHILD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

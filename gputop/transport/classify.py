@@ -230,7 +230,7 @@ def _refused(attempt: Attempt) -> LinkFailure:
             hint=f"check the path and the rights of the file, then press F5{agent}",
         )
     tried = f"{attempt.keys_offered} key{'' if attempt.keys_offered == 1 else 's'}"
-    offered = ", ".join(attempt.asked) or "no method that gputop has"
+    offered = ", ".join(dict.fromkeys(attempt.asked)) or "no method that gputop has"
     return _failure(
         LinkState.AUTH_FAILED,
         ProblemKind.AUTH_REFUSED,

@@ -16,7 +16,7 @@ HELD_BYTES = 1024 * 1024
 STDERR_TAIL_BYTES = 8 * 1024
 GRACE_SECONDS = 1.0
 """How long a program may take to end itself after its standard input was closed."""
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 0.5
 
 
 class SshProgram(asyncssh.SSHClientSession[bytes]):

@@ -125,6 +125,7 @@ class Proxy:
                 except TimeoutError:
                     self._signal(signal.SIGKILL)
                     await self._process.wait()
+            await asyncio.wait([self._listener], timeout=PROXY_GRACE_SECONDS)
         finally:
             if self._process.returncode is None:
                 self._signal(signal.SIGKILL)

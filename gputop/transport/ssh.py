@@ -35,7 +35,7 @@ CONNECT_SECONDS = 10.0
 LOGIN_SECONDS = 30.0
 """For key exchange and authentication together."""
 START_SECONDS = 15.0
-CLOSE_SECONDS = 1.0
+CLOSE_SECONDS = 0.5
 
 logger = logging.getLogger(__name__)
 
@@ -52,15 +52,11 @@ class SshConnection:
         proxy: Proxy | None,
     ) -> None:
         self.ssh = connection
-        self._route = route
+        self._jump_name = route[-2].name if len(route) > 1 else ""
         self._client = client
         self._jump = jump
         self._proxy = proxy
         self._closing = False
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return endpoint(self._route)
 
     @property
     def lost(self) -> LinkFailure | None:
@@ -68,7 +64,7 @@ class SshConnection:
         if self._closing or self._client.ended is None:
             return None
         if self._jump is not None and (jump_lost := self._jump.lost) is not None:
-            return through_jump(jump_lost, self._route[-2].name)
+            return through_jump(jump_lost, self._jump_name)
         return lost_session(self._client.ended[0], self._client.attempt)
 
     @property
@@ -146,6 +142,10 @@ class SshTransport:
         self._jump_failures: dict[tuple[str, ...], int] = {}
         self._orphans: set[asyncio.Task[None]] = set()
 
+    async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
+        route = await find_route(spec, self._hosts, self._config)
+        return route if isinstance(route, LinkFailure) else endpoint(route)
+
     async def connect(self, spec: HostSpec) -> SshConnection | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)
         if isinstance(route, LinkFailure):
@@ -208,36 +208,35 @@ class SshTransport:
             jump=route[-2].name if jump is not None else None,
             proxy=resolved.proxy_command is not None,
         )
-        gate_name = at_port(route[0].resolved.hostname, route[0].resolved.port)
+        server = " > ".join(at_port(hop.resolved.hostname, hop.resolved.port) for hop in route)
         try:
-            connection = await self._try(route, jump, attempt, gate_name)
+            connection = await self._try(route, jump, attempt, server)
         except (OSError, asyncssh.Error) as error:
             if jump is not None and (jump_lost := jump.lost) is not None:
                 return through_jump(jump_lost, route[-2].name)
             failure = classify(error, attempt)
-            if failure.state is LinkState.THROTTLED and jump is None:
-                self._gate.dropped(gate_name)
+            if failure.state is LinkState.THROTTLED:
+                self._gate.dropped(server)
             logger.debug("%s: %s %s", route[-1].name, type(error).__name__, failure.problem.summary)
             return failure
-        if jump is None:
-            self._gate.passed(gate_name)
+        self._gate.passed(server)
         return connection
 
-    async def _try(self, route: Route, jump: SshConnection | None, attempt: Attempt, gate_name: str) -> SshConnection:
+    async def _try(self, route: Route, jump: SshConnection | None, attempt: Attempt, server: str) -> SshConnection:
         """Reach, wait for the server's first word, then shake hands and log in. Places at the gate are taken as late
         as possible, so that dead hosts do not keep living ones waiting."""
         hop = route[-1]
         limit = attempt.limit_seconds = hop.resolved.connect_timeout_seconds or self._connect_seconds
         async with AsyncExitStack() as places, AsyncExitStack() as opened:
-            if jump is None:
-                await places.enter_async_context(self._gate.hop(gate_name))
+            await places.enter_async_context(self._gate.hop(server))
             async with asyncio.timeout(limit):
-                stream = await self._reach(hop, jump, opened)
+                stream = await self._reach(hop, jump, attempt, opened)
             attempt.phase = Phase.INTRODUCING
             async with asyncio.timeout(limit):
                 await (stream.introduced() if isinstance(stream, Tunnel) else introduced(_socket(stream)))
             if jump is not None:
-                await places.enter_async_context(self._gate.hop(gate_name))
+                first = route[0].resolved
+                await places.enter_async_context(self._gate.hop(at_port(first.hostname, first.port)))
             await places.enter_async_context(self._gate.handshake())
             offer = await places.enter_async_context(self._keyring.offer(hop.resolved))
             attempt.keys_offered = len(offer.pairs)
@@ -259,12 +258,10 @@ class SshTransport:
             finally:
                 if client is not None:
                     client.note_version()
-                if isinstance(stream, Proxy):
-                    attempt.proxy_said = stream.said
             opened.pop_all()
             return SshConnection(route, connection, client, jump, stream if isinstance(stream, Proxy) else None)
 
-    async def _reach(self, hop: Hop, jump: SshConnection | None, opened: AsyncExitStack) -> Stream:
+    async def _reach(self, hop: Hop, jump: SshConnection | None, attempt: Attempt, opened: AsyncExitStack) -> Stream:
         """A stream to the hop's sshd, closed by `opened`."""
         resolved = hop.resolved
         if jump is not None:
@@ -273,7 +270,7 @@ class SshTransport:
             return tunnel
         if resolved.proxy_command is not None:
             proxy = await Proxy.start(resolved.proxy_command)
-            opened.push_async_callback(proxy.close)
+            opened.push_async_callback(_end_proxy, proxy, attempt)
             return proxy
         addresses = await self._resolver.addresses(resolved.hostname, resolved.port, resolved.family)
         sock = await connect_socket(addresses, resolved.bind_address)
@@ -282,6 +279,11 @@ class SshTransport:
 
 
 Stream = socket.socket | Proxy | Tunnel
+
+
+async def _end_proxy(proxy: Proxy, attempt: Attempt) -> None:
+    await proxy.close()
+    attempt.proxy_said = proxy.said
 
 
 def _socket(stream: socket.socket | Proxy) -> socket.socket:

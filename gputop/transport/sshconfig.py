@@ -208,10 +208,11 @@ class SshConfig:
     async def resolve(self, spec: HostSpec) -> Resolved | Problem:
         """How to reach `spec`, without following its jumps."""
         query = Query(alias=spec.address or spec.name, user=spec.user, port=spec.port, files=spec.ssh_config)
-        answer = await self._ask(query)
+        defaults = await self._ask(Query(alias="localhost", files=()))
+        # Without files the answer is the same for all hosts but for these three: no process for each of a thousand.
+        answer = _without(defaults, "hostname", "user", "port") if query.files == () else await self._ask(query)
         if isinstance(answer, Problem):
             return answer
-        defaults = await self._ask(Query(alias="localhost", files=()))
         environment = dict(os.environ)
         if answer is None or defaults is None or isinstance(defaults, Problem):
             return with_inventory(resolved(query, answer or BUILT_IN, BUILT_IN, environment), spec)
@@ -278,6 +279,12 @@ def _command_line(program: str, query: Query) -> tuple[list[str], bytes]:
     if query.port:
         argv += ["-p", str(query.port)]
     return [*argv, "--", query.alias], config
+
+
+def _without(options: Options | Problem | None, *keywords: str) -> Options | Problem | None:
+    if isinstance(options, dict):
+        return {keyword: values for keyword, values in options.items() if keyword not in keywords}
+    return options
 
 
 def _config_problem(summary: str, detail: str) -> Problem:

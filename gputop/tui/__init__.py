@@ -1,1 +1,3 @@
-"""The Textual screen. Nothing outside this package knows Textual."""
+"""The screen. Only this package knows Textual; the command registry in it does not."""
+
+from gputop.tui import environment as environment

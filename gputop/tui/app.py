@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gputop.tui.environment  # noqa: F401, I001  Textual reads the environment when it is imported
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import ClassVar
 
+from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.theme import Theme
 
@@ -64,8 +64,8 @@ class ScreenOptions:
 class GputopApp(ScreenApp):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
-    CSS_PATH = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss")]
-    BINDINGS = bindings(Scope.EVERYWHERE)
+    CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False
     TITLE = "gputop"
 
@@ -120,7 +120,7 @@ class GputopApp(ScreenApp):
         self.series = self._feed.series
         self.run_worker(follow(self._feed, self), name="feed")
 
-    # --- what screens draw ---------------------------------------------------------------------------------------------
+    # --- what screens draw ----------------------------------------------------------------------------------
 
     @property
     def fleet(self) -> Fleet:
@@ -130,9 +130,7 @@ class GputopApp(ScreenApp):
 
     @property
     def look(self) -> Look:
-        return Look(
-            as_of=self.fleet.as_of, series=self.series, ascii_only=self.ascii_only, zone=self.options.zone
-        )
+        return Look(as_of=self.fleet.as_of, series=self.series, ascii_only=self.ascii_only, zone=self.options.zone)
 
     def head(self, screen: FleetScreen | None = None) -> Head:
         """What headers say besides the Fleet."""
@@ -160,7 +158,7 @@ class GputopApp(ScreenApp):
         """One line for the user, gone by itself."""
         self.notify(remote(text), timeout=MESSAGE_SECONDS, markup=False)
 
-    # --- navigation ----------------------------------------------------------------------------------------------------
+    # --- navigation -----------------------------------------------------------------------------------------
 
     def go(self, place: str, *, record: bool = True) -> None:
         """Show a view or `host:NAME`."""
@@ -210,14 +208,14 @@ class GputopApp(ScreenApp):
         elif command_id == "quit.now":
             self.do_quit_now()
 
-    # --- commands --------------------------------------------------------------------------------------------------------
+    # --- commands -------------------------------------------------------------------------------------------
 
     def do_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
 
     def do_palette(self) -> None:
-        if not CommandPalette.is_open(self):
+        if isinstance(self.screen, CommandScreen):
             self.push_screen(CommandPalette([PaletteCommands], placeholder="a command"))
 
     def do_back(self) -> None:

@@ -52,9 +52,8 @@ def arranged(rows: list[Row], view: View, sort: str, descending: bool, passes: P
     return ordered(rows, key, descending=descending)
 
 
-def lines_of(rows: list[Row], fleet: Fleet) -> list[Line]:
-    """One line a row, and those under it."""
-    reasons = len(fleet.hosts) <= REASONS_UP_TO_HOSTS
+def lines_of(rows: list[Row], *, reasons: bool) -> list[Line]:
+    """One line a row, and those under it. `reasons`: whether a host in trouble has a line that says why."""
     lines: list[Line] = []
     for row in rows:
         lines.append((row, 0))

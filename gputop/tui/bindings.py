@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
 
@@ -28,7 +28,7 @@ def textual_key(key: str) -> str:
     return key if len(key) == 1 else key.lower()
 
 
-def bindings(scope: Scope, commands: Iterable[Command] = COMMANDS) -> list[Binding]:
+def bindings(scope: Scope, commands: Iterable[Command] = COMMANDS) -> list[BindingType]:
     """Bindings of the commands that belong to exactly this scope."""
     return [
         Binding(

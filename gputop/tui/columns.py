@@ -9,7 +9,6 @@ from typing import Any
 from gputop.tui.draw import Spans
 from gputop.tui.look import Look
 
-
 EXTRA = 20
 """Columns of this rank and above are shown only where all others have their good width."""
 

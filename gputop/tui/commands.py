@@ -112,9 +112,9 @@ def in_scope(commands: Iterable[Command], scope: Scope) -> tuple[Command, ...]:
     return tuple(command for command in commands if command.scope in (scope, Scope.EVERYWHERE))
 
 
-KEY_SIGNS = {"enter": "⏎", "space": "␣", "escape": "Esc", "pagedown": "PgDn", "pageup": "PgUp", "home": "Home",
+KEY_SIGNS = {"enter": "⏎", "space": "Space", "escape": "Esc", "pagedown": "PgDn", "pageup": "PgUp", "home": "Home",
              "end": "End", "up": "↑", "down": "↓", "left": "←", "right": "→"}  # fmt: skip
-ASCII_KEY_SIGNS = KEY_SIGNS | {"enter": "Enter", "space": "Space", "up": "Up", "down": "Down", "left": "Left",
+ASCII_KEY_SIGNS = KEY_SIGNS | {"enter": "Enter", "up": "Up", "down": "Down", "left": "Left",
                                "right": "Right"}  # fmt: skip
 
 

@@ -43,9 +43,7 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     known = text.translate(_ASCII)
-    return "".join(
-        character if character.isascii() else "?" * cell_len(character) for character in known
-    )
+    return "".join(character if character.isascii() else "?" * cell_len(character) for character in known)
 
 
 def remote(text: str | None, absent: str = "–") -> str:

@@ -1,4 +1,4 @@
-"""Settings that Textual reads from the environment when it is imported; import this module before Textual.
+"""Settings that Textual reads from the environment when it is imported; this package imports it first.
 
 What the user has set stays.
 """

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from gputop.catalog import format as show
+from gputop.catalog.text import cut
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.domain.problem import Problem
@@ -20,7 +21,7 @@ from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
 from gputop.tui.look import SIGNS, WORDS, Look
 from gputop.tui.rows import SHOWN, GpuRow, HostRow, ProcessRow, Row, gpu_rows, process_rows, reason
 from gputop.tui.summary import table_header
-from gputop.tui.views import GPUS, PROCESSES, tone
+from gputop.tui.views import GPUS, PROCESSES, tone, toned
 
 CHART_LINES = 4
 LEAST_CHART_WIDTH = 30
@@ -32,6 +33,7 @@ def panel(title: str, body: Sequence[Spans], width: int, look: Look) -> list[Spa
     if width < 24:
         return [((title, "dim"),), *body]
     inner = width - 4
+    title = cut(title, width - 8)
     head: Spans = (
         ("╭─ ", "rule"), (title, "strong"), (" " + "─" * (width - 5 - width_of(((title, ""),))) + "╮", "rule"),
     )  # fmt: skip
@@ -51,7 +53,7 @@ def beside(left: list[Spans], right: list[Spans], width: int) -> list[Spans]:
     ]
 
 
-# --- the detail of one host ------------------------------------------------------------------------------------------
+# --- the detail of one host --------------------------------------------------------------------------------
 
 
 def host_head(host: Host, look: Look, width: int) -> Spans:
@@ -161,9 +163,8 @@ def _problem_lines(host: Host, look: Look) -> list[Spans]:
         since = show.clock_time(problem.since, look.as_of, look.zone) if problem.since else ""
         summary = remote(problem.summary)
         place_name = f"{where}  " if where and where not in summary else ""
-        lines.append(
-            ((f"{sign} ", name), (place_name, "strong"), (summary, "strong"), (f"   since {since}" if since else "", "dim"))
-        )
+        dated = f"   since {since}" if since else ""
+        lines.append(((f"{sign} ", name), (place_name, "strong"), (summary, "strong"), (dated, "dim")))
         for text in (problem.detail or "").splitlines()[:6]:
             lines.append((("  " + remote(text, ""), "dim"),))
         if problem.hint:
@@ -186,7 +187,7 @@ def _trends(host: Host, look: Look, width: int) -> list[Spans]:
         values = look.series.trend(host.name, HOST, metric, look.as_of)
         curve = chart(values, cells - 4, CHART_LINES, ascii_only=look.ascii_only)
         body: list[Spans] = [((line, "trend"),) for line in curve]
-        blocks.append(panel(f"{title} {show.percent(now)}, mean of the GPUs, 5 min", body, cells, look))
+        blocks.append(panel(f"{title} {show.percent(now)}, 5 min, mean of the GPUs", body, cells, look))
     return beside(blocks[0], blocks[1], half)
 
 
@@ -205,8 +206,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row], look: Look, width: int
                     cell = partition_cell(row, part, item.column.id, look, item.width)
                 else:
                     cell = item.column.cell(row, look, item.width)
-                if mood and item.column.id != "sign":
-                    cell = tuple((text, mood) for text, _ in cell)
+                cell = toned(cell, mood, item.column.id)
                 spans.append((" " * item.column.gap, "text"))
                 spans += fit(look.plain(cell), item.width, right=item.column.right)
             lines.append(tuple(spans))
@@ -258,7 +258,7 @@ def _agent(host: Host, as_of: datetime) -> str:
     return ", ".join(parts)
 
 
-# --- everything about one row ----------------------------------------------------------------------------------------
+# --- everything about one row ------------------------------------------------------------------------------
 
 
 def row_page(row: Row, look: Look, width: int) -> list[Spans]:
@@ -306,7 +306,7 @@ def _value(value: Any) -> Span:
     return (remote(str(value)), "text")
 
 
-# --- help and start ----------------------------------------------------------------------------------------------------
+# --- help and start ----------------------------------------------------------------------------------------
 
 SCOPE_TITLES = {
     Scope.EVERYWHERE: "Everywhere",
@@ -347,7 +347,7 @@ def help_page(commands: Iterable[Command], look: Look, width: int) -> list[Spans
         ((" Numbers", "strong"),),
         (("   –", "faint"), ("  could not be read; it is never 0 and never counts as idle", "dim")),
         (("   data", "dim"), ("  age of the oldest value that is shown as fresh", "dim")),
-        (("   busy", "dim"), ("  utilization of 5 % or more, or a compute process; unknown: neither can be told", "dim")),
+        (("   busy", "dim"), ("  utilization of 5 % or more, or a compute process; unknown: nobody can tell", "dim")),
     ]
     return [look.plain(line) for line in lines]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gputop.tui.environment  # noqa: F401, I001  Textual reads the environment when it is imported
-
 import asyncio
 from datetime import UTC, tzinfo
 from typing import Literal

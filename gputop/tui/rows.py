@@ -46,8 +46,11 @@ class HostRow:
 
     @cached_property
     def alive(self) -> list[bool]:
+        """Which devices answer, in their order."""
         frame = self.host.frame
-        return [] if frame is None else [state == "ok" for state in frame.column("state") or ["ok"] * len(frame.devices)]
+        if frame is None:
+            return []
+        return [state == "ok" for state in frame.column("state") or ["ok"] * len(frame.devices)]
 
     @cached_property
     def utilization_percent(self) -> float | None:
@@ -134,8 +137,8 @@ class GpuRow:
 
     def value(self, metric: str) -> float | None:
         """Metric as a number; `None` when it is not known or says nothing about now."""
-        found: float | None = self.any_value(metric)
-        return found
+        found = self.any_value(metric)
+        return found if isinstance(found, (int, float)) else None
 
     def any_value(self, metric: str) -> object:
         frame = self.host.frame
@@ -149,7 +152,7 @@ class GpuRow:
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         frame = self.host.frame
-        return frame.partitions_of(self.position) if frame is not None and frame.partitions else ()
+        return frame.partitions_of(self.position) if frame is not None and frame.partitions and self.readable else ()
 
     @cached_property
     def processes(self) -> tuple[ProcessReading, ...]:
@@ -194,15 +197,13 @@ class ProcessRow:
     @cached_property
     def gpus(self) -> str:
         """`0-3,5`."""
-        frame = self.host.frame
-        return fold(
-            sorted({frame.devices[reading.device_index].index for reading in self.readings}) if frame is not None else []
-        )
+        devices = devices_of(self.host)
+        return fold(sorted({devices[reading.device_index].index for reading in self.readings}))
 
     @cached_property
     def texts(self) -> tuple[str | None, ...]:
-        first = self.first
-        return (*host_texts(self.host), str(self.pid), first.user, first.name, first.command, first.job, first.container)
+        one = self.first
+        return (*host_texts(self.host), str(self.pid), one.user, one.name, one.command, one.job, one.container)
 
 
 Row = HostRow | GpuRow | ProcessRow

@@ -112,7 +112,7 @@ def _states_line(fleet: Fleet, head: Head, look: Look, width: int) -> Spans:
 
 
 def _sums_line(sums: Totals, look: Look, width: int) -> Spans:
-    bar = 24 if width < 160 else 36
+    bar = 12 if width < 116 else 24 if width < 160 else 36
     used, total = sums.memory_used_bytes, sums.memory_total_bytes
     parts: list[Span] = [(" GPUs ", "dim"), (f"{sums.devices} ", "strong")]
     parts += shares(
@@ -210,5 +210,3 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
             break
         hints += piece
     return look.plain(spread(tuple(hints), right, width))
-
-

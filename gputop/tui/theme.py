@@ -109,7 +109,8 @@ def named(name: str, user_folder: Path | None = None) -> Theme | list[ConfigProb
     if path is None:
         hint = configfile.did_you_mean(name, list(available(folders)))
         choices = "there are: " + ", ".join(available(folders))
-        return [ConfigProblem("--theme", None, None, f'there is no theme "{name}"', f"{hint} {choices}" if hint else choices)]
+        hint = f"{hint} {choices}" if hint else choices
+        return [ConfigProblem("--theme", None, None, f'there is no theme "{name}"', hint)]
     return load(path)
 
 

@@ -53,7 +53,18 @@ def tone(row: Row) -> str:
     return "" if row.host.link.state in FRESH else "dim"
 
 
-# --- cells ---------------------------------------------------------------------------------------------------------
+UNTONED = frozenset({"sign", "state", "age"})
+"""Columns that keep their color in dimmed rows."""
+
+
+def toned(cell: Spans, mood: str, column: str) -> Spans:
+    """A cell in the tone of its row."""
+    if not mood or column in UNTONED:
+        return cell
+    return tuple((text, "faint" if name.startswith(("meter", "trend", "faint")) else mood) for text, name in cell)
+
+
+# --- cells -------------------------------------------------------------------------------------------------
 
 
 def _text(value: str | None, style: str = "text") -> Spans:
@@ -135,9 +146,21 @@ def names(values: tuple[str, ...], width: int) -> Spans:
     return ((first, "text"), (more, "dim")) if more else ((first, "text"),)
 
 
-def temperature(value: float | None, look: Look, width: int) -> Spans:
-    style = "text" if value is None or value < 80 else "warn" if value < 90 else "bad"
+def temperature(value: float | None, look: Look, width: int, slowdown: float | None = None) -> Spans:
+    """Yellow near the temperature at which the device slows down, red from there on."""
+    limit = slowdown or USUAL_SLOWDOWN_CELSIUS
+    style = "text" if value is None or value < limit - NEAR_CELSIUS else "warn" if value < limit else "bad"
     return _number(show.celsius(value, width=width, ascii_only=look.ascii_only), style)
+
+
+def gpu_temperature(row: GpuRow, look: Look, width: int) -> Spans:
+    return temperature(row.value("temperature_celsius"), look, width, row.value("temperature_slowdown_celsius"))
+
+
+USUAL_SLOWDOWN_CELSIUS = 90.0
+"""Where the device does not say."""
+
+NEAR_CELSIUS = 4.0
 
 
 def host_age(row: HostRow, look: Look, width: int) -> Spans:
@@ -216,7 +239,7 @@ def _slots(row: GpuRow, look: Look, width: int) -> Spans:
 
 
 SIGN = Column(id="sign", title="", cell=host_sign, width=1, gap=1, pinned=True)
-HOST_NAME = Column(id="host", title="HOST", cell=host_name, width=8, most=28, gap=1, pinned=True, sort=host_sort_key,
+HOST_NAME = Column(id="host", title="HOST", cell=host_name, width=8, gap=1, pinned=True, sort=host_sort_key,
                    letter="h")  # fmt: skip
 
 HOSTS = View(
@@ -231,7 +254,7 @@ HOSTS = View(
         Column(id="utilization", title=" UTIL", cell=lambda row, look, width: percent_meter(
                    row.utilization_percent, look, width), width=5, good=12, most=20, rank=1,
                sort=lambda row: row.utilization_percent, descending=True, letter="u"),
-        Column(id="trend", title="5 MIN", cell=host_trend("utilization_percent"), width=10, most=30, rank=6),
+        Column(id="trend", title="5 MIN", cell=host_trend("utilization_percent"), width=8, good=10, most=30, rank=6),
         Column(id="memory", title="MEMORY", cell=_host_memory, width=13, good=21, most=28, rank=2,
                sort=lambda row: row.memory_percent, descending=True, letter="m"),
         Column(id="memory-trend", title="MEMORY 5 MIN", cell=host_trend("memory_percent"), width=12, most=20, rank=22),
@@ -266,7 +289,7 @@ GPUS = View(
         HOST_NAME,
         Column(id="gpu", title="GPU", cell=lambda row, look, width: ((str(row.device.index), "text"),), width=3,
                right=True, pinned=True, gap=1, sort=lambda row: row.device.index, letter="g"),
-        Column(id="model", title="MODEL", cell=gpu_model, width=9, most=20, rank=5,
+        Column(id="model", title="MODEL", cell=gpu_model, width=9, most=12, rank=5,
                sort=lambda row: short_model(row.device.model) or None, letter="d"),
         Column(id="utilization", title=" UTIL", cell=gpu_utilization, width=5, good=12, most=20, rank=1,
                sort=lambda row: row.value("utilization_percent"), descending=True, letter="u"),
@@ -275,21 +298,20 @@ GPUS = View(
                sort=lambda row: row.memory_percent, descending=True, letter="m"),
         Column(id="power", title="POWER", cell=_gpu_power, width=9, rank=4, right=True,
                sort=lambda row: row.value("power_watts"), descending=True, letter="p"),
-        Column(id="temperature", title="TEMP", cell=lambda row, look, width: temperature(
-                   row.value("temperature_celsius"), look, width), width=5, rank=3, right=True,
+        Column(id="temperature", title="TEMP", cell=gpu_temperature, width=5, rank=3, right=True,
                sort=lambda row: row.value("temperature_celsius"), descending=True, letter="t"),
         Column(id="clock", title="CLOCK", cell=lambda row, look, width: _number(show.gigahertz(
                    row.value("sm_clock_mhz"), width=width)), width=8, rank=20, right=True,
                sort=lambda row: row.value("sm_clock_mhz"), descending=True, letter="c"),
         Column(id="slow", title="WHY SLOW", cell=gpu_slow, width=9, most=11, rank=8),
-        Column(id="processes", title="PROCESSES", cell=gpu_processes, width=10, good=22, most=60, rank=6,
+        Column(id="processes", title="PROCESSES", cell=gpu_processes, width=10, good=30, most=60, rank=6,
                sort=lambda row: len(row.processes) or None, descending=True, letter="n"),
-        Column(id="memory-trend", title="MEMORY 5 MIN", cell=gpu_trend("memory_percent"), width=12, most=20, rank=20),
+        Column(id="memory-trend", title="MEMORY 5 MIN", cell=gpu_trend("memory_percent"), width=12, most=20, rank=21),
         Column(id="fan", title="FAN", cell=lambda row, look, width: _number(show.percent(
-                   row.value("fan_percent"), width=width), "dim"), width=5, rank=21, right=True),
-        Column(id="pcie", title="PCIE", cell=_slots, width=6, rank=22),
+                   row.value("fan_percent"), width=width), "dim"), width=5, rank=22, right=True),
+        Column(id="pcie", title="PCIE", cell=_slots, width=6, rank=23),
         Column(id="bus", title="BUS", cell=lambda row, look, width: _text(remote(row.device.pci_bus_id, ""), "dim"),
-               width=12, most=16, rank=23, sort=lambda row: row.device.pci_bus_id),
+               width=16, rank=24, sort=lambda row: row.device.pci_bus_id),
     ),
 )  # fmt: skip
 
@@ -298,8 +320,8 @@ PROCESSES = View(
     columns=(
         SIGN,
         HOST_NAME,
-        Column(id="pid", title="PID", cell=lambda row, look, width: ((str(row.pid), "text"),), width=7, rank=4, right=True,
-               sort=lambda row: row.pid, letter="p"),
+        Column(id="pid", title="PID", cell=lambda row, look, width: ((str(row.pid), "text"),), width=7, rank=4,
+               right=True, sort=lambda row: row.pid, letter="p"),
         Column(id="user", title="USER", cell=lambda row, look, width: _text(remote(row.first.user, "")), width=8,
                most=16, rank=1, sort=lambda row: row.first.user, letter="n"),
         Column(id="gpus", title="GPU", cell=lambda row, look, width: _text(row.gpus), width=5, rank=5,

@@ -10,7 +10,7 @@ from tests.architecture.tree import modules, name_of, parse, uses
 
 CLOCK = ("gputop/domain/clock.py", "gputop/remote/machine.py")
 PROCESSES = ("gputop/remote/machine.py", "gputop/transport/", "gputop/sources/demo")
-THREADS = ("gputop/remote/",)
+THREADS = ("gputop/remote/", "gputop/transport/resolve.py")
 
 BANNED: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
     (
@@ -50,12 +50,13 @@ BANNED: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
         PROCESSES,
     ),
     (
-        "one event loop and no threads, but in the agent",
+        "one event loop and no threads, but in the agent and for name lookups, which nothing can interrupt",
         (
             "threading.Thread",
             "concurrent.futures.ThreadPoolExecutor",
             "asyncio.to_thread",
             "multiprocessing.Process",
+            "loop.run_in_executor",
         ),
         THREADS,
     ),

@@ -201,19 +201,6 @@ def test_the_tools_of_the_tests_are_enough_to_run_gputop_but_not_the_other_way_r
     assert checkout.done() == []
 
 
-@pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 0), (2, 2), (3, 3)])
-def test_the_demo_without_a_terminal_is_a_table_and_its_dead_host_no_failure(
-    checkout: Checkout, code: int, expected: int
-) -> None:
-    program = checkout.root / ".venv" / "bin" / "gputop"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\necho "gputop $*"\nexit {code}\n')
-    program.chmod(0o755)
-    ran = checkout.run("demo.sh")
-    assert (ran.returncode, ran.stdout) == (expected, "gputop snapshot --demo --format table\n")
-    assert "no terminal" in ran.stderr
-
-
 def test_services_are_named_to_an_ordinary_user_with_exit_code_2(checkout: Checkout) -> None:
     services = (checkout.root / "scripts" / "services.sh").read_text()
     # What this machine has installed must not count.

@@ -77,10 +77,13 @@ def test_splitting_loses_nothing_but_commas(text: str) -> None:
     assert ",".join(split(text)) == text
 
 
-scalars = st.none() | st.booleans() | st.integers(0, 99999) | st.sampled_from(["a", "gpu[1-2]", "-x", "2s", "", "@g"])
-KEYS = st.sampled_from(
-    ["name", "user", "port", "labels", "jump", "interval", "hosts", "defaults", "groups", "ssh_config"]
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(0, 99999)
+    | st.sampled_from(["a", "gpu[1-2]", "-x", "2s", "", "@g", "~nobody/x"])
 )
+KEYS = st.sampled_from(["name", "user", "port", "labels", "jump", "interval", "hosts", "identity", "ssh_config"])
 trees = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | letters, inner, max_size=4),

@@ -164,14 +164,15 @@ class Fleet:
         authorized: str | None = None,
         known: bool = True,
         options: str = "",
+        environment: str = "",
         start: bool = True,
         network_of: Server | None = None,
         new_network: bool = False,
     ) -> Server:
         """A server that lets `authorized` (public keys; the fleet's own by default) in.
 
-        `options` are further lines of sshd_config. `new_network`: in a network namespace of its own; `network_of`: in
-        that of another server."""
+        `options` are further lines of sshd_config, `environment` is `NAME=VALUE …` for its logins.
+        `new_network`: in a network namespace of its own; `network_of`: in that of another server."""
         folder = self.folder / name
         (folder / "home").mkdir(parents=True)
         server = Server(name=name, folder=folder, port=free_port(), user=self.user)
@@ -179,7 +180,7 @@ class Fleet:
             server.host_key_files.append(self.make_key(f"hostkey_{kind}", kind, folder=folder))
         keys = self.key.with_suffix(".pub").read_text() if authorized is None else authorized
         (folder / "authorized_keys").write_text(keys)
-        self._write_config(server, options)
+        self._write_config(server, options, environment)
         self.servers.append(server)
         if known:
             with self.known_hosts.open("a") as file:
@@ -236,7 +237,7 @@ class Fleet:
             pass_fds=[listener.fileno()] if listener is not None else [],
         )
 
-    def _write_config(self, server: Server, options: str) -> None:
+    def _write_config(self, server: Server, options: str, environment: str) -> None:
         folder = server.folder
         if self.own_users:
             shutil.chown(server.home, OPS_ID, OPS_ID)
@@ -245,7 +246,8 @@ class Fleet:
             ops = f"ops:x:{OPS_ID}:{OPS_ID}:ops:{server.home}:/bin/bash"
             (folder / "passwd").write_text("\n".join([*kept, ops]) + "\n")
         host_keys = "".join(f"HostKey {path}\n" for path in server.host_key_files)
-        # The first value of a keyword counts: options of the test come first.
+        # The first value of a keyword counts (of MaxStartups the last): options of the test come first.
+        startups = "" if "MaxStartups" in options else "MaxStartups 10:30:100"
         (folder / "sshd_config").write_text(
             f"""{options}
 ListenAddress 127.0.0.1
@@ -258,9 +260,8 @@ PermitRootLogin yes
 StrictModes no
 AuthorizedKeysFile {folder}/authorized_keys
 AllowTcpForwarding yes
-MaxStartups 10:30:100
-PerSourceMaxStartups none
-SetEnv PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin GPUTOP_TEST_SERVER={folder}
+{startups}
+SetEnv PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin GPUTOP_TEST_SERVER={folder} {environment}
 LogLevel VERBOSE
 """
         )
@@ -288,7 +289,9 @@ def init(passwd: str, network: str, listener: str, argv: list[str]) -> None:
         while True:
             connection, _ = server.accept()
             with connection:
-                subprocess.Popen(argv, stdin=connection, stdout=connection, stderr=connection)
+                subprocess.Popen(
+                    argv, stdin=connection.fileno(), stdout=connection.fileno(), stderr=connection.fileno()
+                )
 
 
 def inventory(fleet: Fleet) -> str:

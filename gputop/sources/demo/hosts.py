@@ -185,7 +185,7 @@ def plan(seed: int = DEFAULT_SEED, hosts: int = DEFAULT_HOSTS) -> tuple[DemoHost
     digits = max(3, len(str(hopper)))
     servers = [(f"gpu-{n + 1:0{digits}}", n, H100, 8, "train") for n in range(hopper)]
     servers += [(f"a100-{n + 1:02}", n, A100, 8, "research") for n in range(ampere)]
-    servers += [(f"inf-{n + 1:02}", n, L4, 8 if n % 2 else 4, "inference") for n in range(inference)]
+    servers += [(f"inf-{n + 1:02}", n, L4, 8 if n % 3 else 4, "inference") for n in range(inference)]
     split = ampere - max(1, ampere // 3)
     is_mig = [model is A100 and number >= split for _, number, model, _, _ in servers]
     roles = _dealt_roles(seed, is_mig)

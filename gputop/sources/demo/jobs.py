@@ -245,6 +245,7 @@ def slice_lane(host: DemoHost, position: int, partition: int) -> Lane:
     return _lane(mix(host.key, 47, position, partition), "slice", position, 1, 780.0, 0.3)
 
 
+@lru_cache(maxsize=16 * MOST_HOSTS)
 def job_at(host: DemoHost, lane: Lane, t: float) -> Job | None:
     """What runs on `lane` at Unix time `t`; `None` when it is free."""
     trouble = condition(host, t)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-from gputop.domain.problem import ProblemKind
+from gputop.remote import problem
 from gputop.remote.wire import PROTOCOL_VERSION
-from gputop.sources.demo.hosts import GIB, INTERVAL_SECONDS, MIB, DemoHost
+from gputop.sources.demo.hosts import GIB, INTERVAL_SECONDS, MIB, MOST_HOSTS, DemoHost
 from gputop.sources.demo.jobs import Job, job_at, lane_of
 from gputop.sources.demo.noise import between, mix, unit, wave
 from gputop.sources.demo.physics import Measured, job_memory, measure, rank, slice_memory, slices, work_at
@@ -18,7 +19,7 @@ Message = dict[str, Any]
 ROUTE = "nvml"
 
 
-def hello(host: DemoHost, t: float, interval: float = INTERVAL_SECONDS) -> Message:
+def hello(host: DemoHost, t: float) -> Message:
     """The static facts of `host` at Unix time `t`."""
     trouble = condition(host, t)
     positions = range(0) if trouble.fault == "driver-mismatch" else range(host.devices)
@@ -26,7 +27,7 @@ def hello(host: DemoHost, t: float, interval: float = INTERVAL_SECONDS) -> Messa
         "k": "hello",
         "v": PROTOCOL_VERSION,
         "route": ROUTE,
-        "interval": interval,
+        "interval": INTERVAL_SECONDS,
         "facts": {
             "hostname": host.name,
             "kernel_version": host.kernel,
@@ -67,7 +68,7 @@ def frame(host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SE
         "partitions": _partitions(host, t, values),
         "processes": _processes(host, t, values),
     }
-    if device_problems := _device_problems(host, trouble):
+    if device_problems := _device_problems(trouble, t):
         message["device_problems"] = device_problems
     return message
 
@@ -189,6 +190,7 @@ def _nvlink(host: DemoHost, value: Measured) -> int | None:
     return round(value.transfer * host.model.nvlinks * 9.0e9)
 
 
+@lru_cache(maxsize=16 * MOST_HOSTS)
 def _rare(host: DemoHost, position: int, salt: int) -> int:
     """A small count on one device in twelve, else 0."""
     return 1 + mix(host.key, position, salt) % 3 if unit(host.key, position, salt, 13) < 0.08 else 0
@@ -268,51 +270,30 @@ def _by_column(rows: list[Message], *keys: str) -> Message:
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else keys)}
 
 
-def _host_problems(host: DemoHost, trouble: Condition) -> list[Message]:
+def _host_problems(host: DemoHost, trouble: Condition) -> list[problem.Problem]:
     if trouble.fault != "driver-mismatch":
         return []
     library = host.driver.rsplit(".", 1)[0] + ".127"
-    return [
-        {
-            "kind": ProblemKind.DRIVER_MISMATCH.value,
-            "summary": f"driver {host.driver} is loaded, but its library is {library}",
-            "detail": "Failed to initialize NVML: Driver/library version mismatch",
-            "hint": "the driver was upgraded under running programs: reboot, or unload and load the nvidia module",
-        }
-    ]
+    detail = f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library}"
+    return [problem.driver_mismatch(detail, f"driver {host.driver} is loaded, but its library is {library}")]
 
 
-def _device_problems(host: DemoHost, trouble: Condition) -> Message:
+def _device_problems(trouble: Condition, t: float) -> Message:
+    """By position, in the agent's own words."""
     found: Message = {}
+    since = trouble.since or t
     if trouble.lost_device is not None:
-        found[str(trouble.lost_device)] = [
-            {
-                "kind": ProblemKind.DEVICE_LOST.value,
-                "summary": f"GPU {trouble.lost_device} ({pci_bus_id(host, trouble.lost_device)}) is lost",
-                "detail": "GPU is lost",
-                "hint": "look for Xid 79 in the kernel log; drain and reboot; replace it if it happens again",
-            }
-        ]
-    if trouble.faulty_device is not None:
-        position = trouble.faulty_device
-        if trouble.fault == "probe-hung":
-            problem = {
-                "kind": ProblemKind.PROBE_HUNG.value,
-                "summary": f"GPU {position} ({pci_bus_id(host, position)}) does not answer: a driver call hangs",
-                "detail": "nvmlDeviceGetTotalEccErrors: no answer within 5.0 s",
-                "hint": "drain the host and reboot it",
-            }
-        else:
-            problem = {
-                "kind": ProblemKind.REQUIRES_RESET.value,
-                "summary": f"GPU {position} ({pci_bus_id(host, position)}) requires a reset",
-                "detail": "GPU requires reset",
-                "hint": "end its processes, then nvidia-smi --gpu-reset -i " + str(position),
-            }
-        found[str(position)] = [problem]
+        found[str(trouble.lost_device)] = [problem.device_lost("GPU is lost", since)]
+    match trouble.fault:
+        case "probe-hung":
+            hung = problem.probe_hung("nvmlDeviceGetTotalEccErrors", t - since, since)
+            found[str(trouble.faulty_device)] = [hung]
+        case "requires-reset":
+            found[str(trouble.faulty_device)] = [problem.requires_reset("GPU requires reset", since)]
     return found
 
 
+@lru_cache(maxsize=16 * MOST_HOSTS)
 def _uuid(*parts: int) -> str:
     text = f"{mix(*parts, 21):016x}{mix(*parts, 22):016x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

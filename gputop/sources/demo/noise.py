@@ -16,9 +16,8 @@ def mix(*parts: int) -> int:
     """A hash of `parts`, 0 to 2**64 - 1 (the finisher of splitmix64, once a part)."""
     state = 0x9E3779B97F4A7C15
     for part in parts:
-        state = ((state ^ (part & _MASK)) * 0xBF58476D1CE4E5B9) & _MASK
-        state ^= state >> 30
-        state = (state * 0x94D049BB133111EB) & _MASK
+        state = (state ^ part) * 0xBF58476D1CE4E5B9 & _MASK
+        state = (state ^ state >> 30) * 0x94D049BB133111EB & _MASK
         state ^= state >> 31
     return state
 

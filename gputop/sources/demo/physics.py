@@ -15,6 +15,9 @@ HEAT_DELAYS: tuple[tuple[float, float], ...] = ((0.0, 0.34), (12.0, 0.26), (28.0
 THROTTLE_MARGIN_CELSIUS = 4.0
 """The driver slows a device down so far below its slowdown temperature."""
 
+THROTTLE_SWING_CELSIUS = 1.5
+"""By how much the temperature of a throttled device goes up and down."""
+
 CONTEXT_FACTOR = 1.5
 """An open CUDA context keeps the clocks up, and so draws more than an idle device even when nothing runs."""
 
@@ -210,9 +213,12 @@ def full_watts(host: DemoHost, position: int, t: float) -> float:
 
 def power_at(host: DemoHost, position: int, t: float) -> float:
     """Watts. Held back so that the temperature stays below the slowdown threshold."""
-    model = host.model
-    ceiling = model.slowdown_celsius - THROTTLE_MARGIN_CELSIUS - 1.5 * wave(t, 20.0, host.key, position, 101)
-    return min(full_watts(host, position, t), (ceiling - inlet(host)) / resistance(host, position))
+    full = full_watts(host, position, t)
+    room = host.model.slowdown_celsius - THROTTLE_MARGIN_CELSIUS - inlet(host)
+    if full * resistance(host, position) < room - THROTTLE_SWING_CELSIUS:
+        return full
+    swing = THROTTLE_SWING_CELSIUS * wave(t, 20.0, host.key, position, 101)
+    return min(full, (room - swing) / resistance(host, position))
 
 
 def _clock(host: DemoHost, position: int, t: float, work: float, kept: float, limit: float) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from gputop.sources.demo.hosts import DemoHost, Role
+from gputop.sources.demo.hosts import MOST_HOSTS, DemoHost, Role
 from gputop.sources.demo.noise import mix, unit
 
 Fault = Literal["probe-hung", "driver-mismatch", "requires-reset"]
@@ -65,6 +65,7 @@ class Condition:
 WELL = Condition()
 
 
+@lru_cache(maxsize=4 * MOST_HOSTS)
 def condition(host: DemoHost, t: float) -> Condition:
     """The trouble of `host` at Unix time `t`."""
     found = _turn(host, t)
@@ -88,6 +89,7 @@ def condition(host: DemoHost, t: float) -> Condition:
             return Condition(fault=fault, faulty_device=device, since=since, turn=number)
 
 
+@lru_cache(maxsize=4 * MOST_HOSTS)
 def booted_at(host: DemoHost, t: float) -> float:
     """Unix time of the start of `host` before `t`."""
     phase = unit(host.key, 31) * BOOT_CYCLE_SECONDS

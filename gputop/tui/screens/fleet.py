@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import json, to_builtins
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Key
 from textual.widgets import Input
@@ -31,7 +34,7 @@ class FleetScreen(CommandScreen):
     """One table over the fleet at a time, with header, filter line and footer."""
 
     scope = Scope.TABLES
-    BINDINGS = bindings(Scope.TABLES)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.TABLES)
 
     def __init__(self, view: str) -> None:
         super().__init__()
@@ -64,7 +67,7 @@ class FleetScreen(CommandScreen):
     def table(self) -> FleetTable:
         return self.query_one("#table", FleetTable)
 
-    # --- drawing -------------------------------------------------------------------------------------------------------
+    # --- drawing --------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
         width, height = self.size
@@ -95,7 +98,7 @@ class FleetScreen(CommandScreen):
         head = self.gputop.head(self)
         lines = header(fleet, head, look, width, height)
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-            lines += [(("too small to show more"[: max(0, width)], "faint"),)]
+            lines += [(("pane too small"[: max(0, width)], "faint"),)]
         self.query_one("#header", Lines).show(lines)
         state = self.state
         titles = table_header(self.table.placed, state.sort, state.descending, look, width)
@@ -130,7 +133,7 @@ class FleetScreen(CommandScreen):
         self.table.use(self.state)
         self._draw_table()
 
-    # --- moving and columns --------------------------------------------------------------------------------------------
+    # --- moving and columns ---------------------------------------------------------------------------------
 
     def do_move_down(self) -> None:
         self.table.move_by(1)
@@ -174,7 +177,7 @@ class FleetScreen(CommandScreen):
         self.state.skip = 0
         self._draw_table()
 
-    # --- sorting -------------------------------------------------------------------------------------------------------
+    # --- sorting --------------------------------------------------------------------------------------------
 
     def do_sort_next(self) -> None:
         self._sort_step(1)
@@ -212,7 +215,7 @@ class FleetScreen(CommandScreen):
                 return
         self._draw_frame()
 
-    # --- marks ---------------------------------------------------------------------------------------------------------
+    # --- marks ----------------------------------------------------------------------------------------------
 
     def do_mark_toggle(self) -> None:
         self.table.mark()
@@ -234,7 +237,7 @@ class FleetScreen(CommandScreen):
         row = self.table.cursor_row
         return () if row is None else (row.host.name,)
 
-    # --- rows ----------------------------------------------------------------------------------------------------------
+    # --- rows -----------------------------------------------------------------------------------------------
 
     def do_row_open(self) -> None:
         row = self.table.cursor_row
@@ -253,7 +256,7 @@ class FleetScreen(CommandScreen):
         self.gputop.copy_to_clipboard(row_json(row, self.gputop.fleet))
         self.gputop.say("sent to the clipboard, if the terminal allows it (OSC 52)")
 
-    # --- the filter ----------------------------------------------------------------------------------------------------
+    # --- the filter -----------------------------------------------------------------------------------------
 
     def do_filter(self) -> None:
         self.query_one("#filter-line").add_class("-open")

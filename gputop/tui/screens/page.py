@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from gputop.domain.host import Host
 from gputop.tui import pages
@@ -20,7 +23,7 @@ class PageScreen(CommandScreen):
     """A head line, a page that scrolls, the footer."""
 
     scope = Scope.HOST
-    BINDINGS = bindings(Scope.HOST)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.HOST)
 
     def compose(self) -> ComposeResult:
         yield Lines(id="page-header", ground="head")

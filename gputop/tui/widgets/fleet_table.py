@@ -12,19 +12,18 @@ from textual.strip import Strip
 
 from gputop.fleet.fleet import Fleet
 from gputop.query.filter import Predicate
-from gputop.tui.arrange import Line, RowStore, arranged, lines_of, partition_cell, under_text
+from gputop.tui.arrange import REASONS_UP_TO_HOSTS, Line, RowStore, arranged, lines_of, partition_cell, under_text
 from gputop.tui.columns import Placed, place
-from gputop.tui.draw import Span, Spans, fit, to_ascii
+from gputop.tui.draw import Span, Spans, fit
 from gputop.tui.look import Look
 from gputop.tui.rows import GpuRow, Key, Row
-from gputop.tui.views import View, tone
+from gputop.tui.views import View, tone, toned
 from gputop.tui.widgets.painted import PAINT_CLASSES, Palette
 
 INDENT = 4
 """Cells before a line that spans all columns."""
 
-UNTONED = frozenset({"sign", "state", "age"})
-"""Columns that keep their color in dimmed rows."""
+LEAST_HEIGHT_FOR_REASONS = 12
 
 NAME_WIDTH = (6, 28)
 """The least and the most cells that host names get."""
@@ -96,7 +95,7 @@ class FleetTable(ScrollView, can_focus=True):
         if self._last is not None:
             self.show(*self._last)
 
-    # --- what is shown -----------------------------------------------------------------------------------------------
+    # --- what is shown --------------------------------------------------------------------------------------
 
     def show(self, fleet: Fleet, look: Look, passes: Predicate | None) -> None:
         """Draw `fleet`. The cursor stays on its row wherever that row goes."""
@@ -106,7 +105,7 @@ class FleetTable(ScrollView, can_focus=True):
         state = self.state
         self.look = look
         self.rows = arranged(state.store.rows(fleet), state.view, state.sort, state.descending, passes)
-        self.lines = lines_of(self.rows, fleet)
+        self.lines = lines_of(self.rows, reasons=self.has_room_for_reasons(fleet))
         self._place(fleet)
         self._find_cursor()
         size = Size(self.size.width, len(self.lines))
@@ -115,6 +114,10 @@ class FleetTable(ScrollView, can_focus=True):
         self._keep_cursor_visible()
         self._repaint_changed()
         self.post_message(self.Changed())
+
+    def has_room_for_reasons(self, fleet: Fleet) -> bool:
+        """Whether reasons stand under their hosts; else the screen shows that of the row under the cursor."""
+        return len(fleet.hosts) <= REASONS_UP_TO_HOSTS and self.size.height >= LEAST_HEIGHT_FOR_REASONS
 
     def use(self, state: TableState) -> None:
         """Show another view; `show` must follow."""
@@ -130,7 +133,7 @@ class FleetTable(ScrollView, can_focus=True):
         longest = max((len(name) for name in fleet.hosts), default=least)
         narrow = 10 if self.size.width < 60 else most
         natural = {"host": min(max(least, longest), narrow, most)}
-        placed = place(self.state.view.columns, self.size.width, natural=natural, skip=self.state.skip,
+        placed = place(self.state.view.columns, self.size.width - 1, natural=natural, skip=self.state.skip,
                        wide=self.state.wide)  # fmt: skip
         if placed != self.placed:
             self.placed = placed
@@ -165,7 +168,7 @@ class FleetTable(ScrollView, can_focus=True):
     def cursor_row(self) -> Row | None:
         return self.lines[self.cursor_line][0] if self.cursor_line < len(self.lines) else None
 
-    # --- moving ------------------------------------------------------------------------------------------------------
+    # --- moving ---------------------------------------------------------------------------------------------
 
     def move_to(self, index: int) -> None:
         """Put the cursor on the row of line `index`."""
@@ -220,7 +223,7 @@ class FleetTable(ScrollView, can_focus=True):
             self._drawn.clear()
             self.scroll_to(y=top, animate=False, force=True)
 
-    # --- marks -------------------------------------------------------------------------------------------------------
+    # --- marks ----------------------------------------------------------------------------------------------
 
     def mark(self, *, through: bool = False) -> None:
         """Mark or unmark the row under the cursor; `through`: mark all from the last marked row to it."""
@@ -250,7 +253,7 @@ class FleetTable(ScrollView, can_focus=True):
         self._repaint_changed()
         self.post_message(self.Changed())
 
-    # --- painting ----------------------------------------------------------------------------------------------------
+    # --- painting -------------------------------------------------------------------------------------------
 
     def _repaint_changed(self) -> None:
         top = self.scroll_offset.y
@@ -314,10 +317,7 @@ class FleetTable(ScrollView, can_focus=True):
             else:
                 cell = column.cell(row, look, placed.width)
             self.cells_formatted += 1
-            if mood and column.id not in UNTONED:
-                cell = tuple((text, "faint" if name.startswith(("meter", "trend")) else mood) for text, name in cell)
-            if look.ascii_only:
-                cell = tuple((to_ascii(text), name) for text, name in cell)
+            cell = look.plain(toned(cell, mood, column.id))
             blank = marked if column.id == "sign" else " " * column.gap
             pieces.append(_joined(blank, fit(cell, placed.width, right=column.right)))
         return Drawn(ground, tuple(pieces))
@@ -328,15 +328,13 @@ class FleetTable(ScrollView, can_focus=True):
         if index >= len(self.lines) or self.look is None:
             return self.palette.strip((), self.size.width)
         drawn = self._line(index)
-        return self.palette.strip(
-            (span for piece in drawn.pieces for span in piece), self.size.width, drawn.ground
-        )
+        return self.palette.strip((span for piece in drawn.pieces for span in piece), self.size.width, drawn.ground)
 
     def notify_style_update(self) -> None:
         self.palette.forget()
         super().notify_style_update()
 
-    # --- the mouse, where it is switched on ----------------------------------------------------------------------------
+    # --- the mouse, where it is switched on -----------------------------------------------------------------
 
     def on_click(self, event: events.Click) -> None:
         self.move_to(event.y + self.scroll_offset.y)

@@ -79,7 +79,7 @@ hosts:
             user="root",
             identity=(f"{home}/.ssh/id_ed25519",),
             jump=("b1", "ops@b2:22"),
-            known_hosts=("kh", "/etc/kh"),
+            known_hosts=(f"{Path.cwd()}/kh", "/etc/kh"),
             ssh_config=(f"{home}/.ssh/config",),
             python="/opt/py/bin/python3",
             nvml_library="/usr/lib/x/libnvidia-ml.so.1",
@@ -118,7 +118,7 @@ def test_null_takes_back_what_a_group_says() -> None:
     loaded = inventory(
         "defaults: {jump: b, ssh_config: c}\nhosts: [{name: x, jump: null, ssh_config: null}, {name: y, jump: []}]"
     )
-    assert [(spec.jump, spec.ssh_config) for spec in loaded.specs] == [((), ()), ((), ("c",))]
+    assert [(spec.jump, spec.ssh_config) for spec in loaded.specs] == [((), ()), ((), (f"{Path.cwd()}/c",))]
 
 
 def test_a_bastion_is_not_reached_through_itself() -> None:
@@ -239,3 +239,15 @@ def test_what_is_printed_loads_again() -> None:
     again = inventory(yaml.safe_dump(as_file(loaded.specs, loaded.groups), sort_keys=False))
     assert again.specs == loaded.specs
     assert again.groups == loaded.groups
+
+
+def test_paths_start_at_the_folder_of_the_file(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    path = tmp_path / "sub" / "fleet.yaml"
+    path.write_text("hosts: [{name: a, identity: [k, ../k, /k, ~/k, ~nobody-here/k]}]", encoding="utf-8")
+    loaded = load([path])
+    assert isinstance(loaded, Inventory)
+    here = tmp_path / "sub"
+    assert loaded.specs[0].identity == (
+        f"{here}/k", f"{tmp_path}/k", "/k", f"{home}/k", f"{here}/~nobody-here/k",
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""What both routes say alike: names of values, and a sample of all devices."""
+
+from typing import Any, Dict, List, Optional
+
+from gputop.remote.problem import Problem
+
+THROTTLE_REASONS = (
+    (0x1, "idle"),
+    (0x2, "app_clocks"),
+    (0x4, "sw_power_cap"),
+    (0x8, "hw_slowdown"),
+    (0x10, "sync_boost"),
+    (0x20, "sw_thermal"),
+    (0x40, "hw_thermal"),
+    (0x80, "hw_power_brake"),
+    (0x100, "display_clocks"),
+)
+
+MEBIBYTE = 1024 * 1024
+
+
+class Sample:
+    """All devices at one instant, by position in the list of devices."""
+
+    def __init__(self) -> None:
+        self.values: List[Dict[str, Any]] = []
+        """Keys of `domain.reading.DeviceReading`; what could not be read is left out or `None`."""
+        self.partitions: Optional[List[Dict[str, Any]]] = None
+        self.processes: Optional[List[Dict[str, Any]]] = None
+        """`None`: nothing new to say."""
+        self.problems: List[Problem] = []
+        self.device_problems: Dict[int, List[Problem]] = {}
+
+
+def throttle_reasons(mask: int) -> List[str]:
+    return [name for bit, name in THROTTLE_REASONS if mask & bit]
+
+
+def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:
+    """Rows as lists over the rows, one a key that has a value anywhere."""
+    keys = {key for row in rows for key, value in row.items() if value is not None}
+    return {key: [row.get(key) for row in rows] for key in sorted(keys)}
+
+
+def same_bus_id(left: Optional[str], right: Optional[str]) -> bool:
+    """PCI domains are written with four digits or with eight."""
+    return left is not None and right is not None and left.lower()[-12:] == right.lower()[-12:]

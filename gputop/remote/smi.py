@@ -1,0 +1,152 @@
+"""NVIDIA devices through a resident nvidia-smi, where there is no NVML library that can be used."""
+
+import queue
+from typing import Any, Callable, Dict, List, Optional
+
+from gputop.remote import nvidia_smi
+from gputop.remote.lane import Lane
+from gputop.remote.machine import Child, Machine
+from gputop.remote.metrics import Sample
+from gputop.remote.options import Options
+from gputop.remote.processes import ProcessTable
+
+_APPS_SECONDS = 5.0
+_RUN_SECONDS = 10.0
+_PATIENCE_INTERVALS = 3
+_PATIENCE_SECONDS = 5.0
+
+Done = Callable[[], None]
+
+
+class SmiRoute:
+    """Reads the lines of `nvidia-smi --query-gpu … -lms N`, and beside them what cannot be had in that query."""
+
+    name = "nvidia-smi"
+
+    def __init__(self, machine: Machine, options: Options, processes: ProcessTable, program: str) -> None:
+        self._machine = machine
+        self._options = options
+        self._processes = processes
+        self._program = program
+        self._interval = options.interval
+        self._picture = nvidia_smi.Picture()
+        self._lines: Any = queue.Queue()
+        self._stream: Optional[Child] = None
+        self._stream_at = machine.monotonic()
+        self._helped = False
+        self._beside: Lane[Done] = Lane(machine)
+        self._apps_at = self._slow_at = self._listing_at = machine.monotonic()
+
+    @property
+    def facts(self) -> Dict[str, Any]:
+        return self._picture.facts
+
+    @property
+    def revision(self) -> int:
+        return self._picture.revision
+
+    @property
+    def devices(self) -> List[Dict[str, Any]]:
+        return [dict(device) for device in self._picture.devices]
+
+    def sample(self, until: float) -> Sample:
+        """The newest values. Waits for the first ones, at most until `until` (monotonic)."""
+        while True:
+            self._go_on(until)
+            self._take_lines()
+            now = self._machine.monotonic()
+            if self._picture.complete or now >= until:
+                break
+            if self._stream is not None:
+                self._wait_for_line(until)
+        patience = max(_PATIENCE_INTERVALS * self._interval, self._interval + _PATIENCE_SECONDS)
+        return self._picture.sample(now, patience, self._processes.look_up)
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        if self._stream is not None:
+            self._stream.kill()
+            self._stream = None
+            self._stream_at = self._machine.monotonic()
+
+    def _go_on(self, until: float) -> None:
+        """Start what is due; one program at a time beside the stream."""
+        now = self._machine.monotonic()
+        if self._beside.idle:
+            if not self._helped:
+                self._ask(["--help-query-gpu"], self._take_help)
+            elif now >= self._apps_at:
+                self._apps_at = now + max(_APPS_SECONDS, self._interval)
+                self._ask(list(nvidia_smi.APPS_QUERY), self._picture.take_apps)
+            elif now >= self._slow_at:
+                self._slow_at = self._listing_at = now + self._options.slow
+                self._listing_at = now
+                self._processes.forget()
+                self._ask([self._picture.slow.argument, nvidia_smi.CSV], self._take_slow)
+            elif now >= self._listing_at and self._picture.has_instances:
+                self._listing_at = now + self._options.slow
+                self._ask(["-L"], self._take_listing)
+        # Only its help has to be waited for: without it there is no query.
+        done = self._beside.answer(until if not self._helped else now)
+        if done is not None:
+            done()
+        if self._helped and self._stream is None and self._machine.monotonic() >= self._stream_at:
+            self._start_stream()
+
+    def _ask(self, arguments: List[str], take: Callable[[Optional[int], str], None]) -> None:
+        def job() -> Done:
+            status, output = self._machine.run([self._program, *arguments], _RUN_SECONDS)
+            return lambda: take(status, output)
+
+        self._beside.ask(job)
+
+    def _take_help(self, status: Optional[int], output: str) -> None:
+        self._helped = True
+        self._picture.take_help(output)
+
+    def _take_slow(self, status: Optional[int], output: str) -> None:
+        self._picture.take_slow(output)
+
+    def _take_listing(self, status: Optional[int], output: str) -> None:
+        self._picture.take_listing(output)
+
+    def _start_stream(self) -> None:
+        self._stream_at = self._machine.monotonic() + self._options.retry
+        milliseconds = "%d" % (self._interval * 1000)
+        command = [self._program, self._picture.fast.argument, nvidia_smi.CSV, "-lms", milliseconds]
+        line_buffered = self._machine.find_program(("stdbuf",))
+        try:
+            stream = self._machine.start(([line_buffered, "-oL"] if line_buffered else []) + command)
+        except OSError as error:
+            self._picture.take_line(str(error), self._machine.monotonic())
+            self._picture.end(127)
+            return
+        self._stream = stream
+        self._machine.thread(lambda: self._read(stream))
+
+    def _read(self, stream: Child) -> None:
+        for line in stream.lines():
+            self._lines.put((stream, line, self._machine.monotonic()))
+        self._lines.put((stream, None, self._machine.monotonic()))
+
+    def _take_lines(self) -> None:
+        while True:
+            try:
+                self._take(*self._lines.get_nowait())
+            except queue.Empty:
+                return
+
+    def _wait_for_line(self, until: float) -> None:
+        try:
+            self._take(*self._lines.get(timeout=max(0.0, until - self._machine.monotonic())))
+        except queue.Empty:
+            return
+
+    def _take(self, stream: Child, line: Optional[str], at: float) -> None:
+        if stream is not self._stream:
+            return  # one that was replaced
+        if line is not None:
+            self._picture.take_line(line, at)
+        else:
+            self._stream = None
+            self._picture.end(stream.wait())

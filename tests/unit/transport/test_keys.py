@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from gputop.transport.keys import Keyring
+from gputop.transport.sshconfig import Resolved
+from tests.needs import need
+
+
+def write_key(path: Path, passphrase: str | None = None, kind: str = "openssh") -> asyncssh.SSHKey:
+    key = asyncssh.generate_private_key("ssh-ed25519" if kind == "openssh" else "ecdsa-sha2-nistp256")
+    path.write_bytes(key.export_private_key(kind))
+    path.chmod(0o600)
+    if passphrase and kind == "openssh":
+        argv = [need("ssh-keygen"), "-q", "-p", "-P", "", "-N", passphrase, "-f", str(path)]
+        subprocess.run(argv, check=True, capture_output=True)
+    elif passphrase:
+        path.write_bytes(key.export_private_key(kind, passphrase))
+    return key
+
+
+def logging_in(*identities: Path, **fields: object) -> Resolved:
+    paths = tuple(str(path) for path in identities)
+    return Resolved(alias="h", hostname="h", user="u", identities=paths, **fields)  # type: ignore[arg-type]
+
+
+async def offered(ring: Keyring, resolved: Resolved) -> list[bytes]:
+    async with ring.offer(resolved) as offer:
+        return [pair.public_data for pair in offer.pairs]
+
+
+async def test_missing_default_keys_are_skipped_and_missing_chosen_ones_named(tmp_path: Path) -> None:
+    key = write_key(tmp_path / "id")
+    ring = Keyring()
+    missing = tmp_path / "none"
+    async with ring.offer(logging_in(missing, tmp_path / "id")) as offer:
+        assert [pair.public_data for pair in offer.pairs] == [key.public_data]
+        assert offer.unreadable == []
+    async with ring.offer(logging_in(missing, tmp_path / "id", identities_chosen=True)) as offer:
+        assert len(offer.pairs) == 1
+        assert offer.unreadable == [f"{missing}: no such file"]
+
+
+async def test_a_file_that_is_no_key_is_named_and_the_others_are_offered(tmp_path: Path) -> None:
+    write_key(tmp_path / "id")
+    (tmp_path / "junk").write_bytes(b"\xff\x00 not a key")
+    async with Keyring().offer(logging_in(tmp_path / "junk", tmp_path / "id")) as offer:
+        assert len(offer.pairs) == 1
+        assert str(tmp_path / "junk") in offer.unreadable[0]
+
+
+@pytest.mark.parametrize("kind", ["openssh", "pkcs8-pem"])
+async def test_an_encrypted_key_is_left_out_and_named(tmp_path: Path, kind: str) -> None:
+    write_key(tmp_path / "id", "secret", kind)
+    async with Keyring().offer(logging_in(tmp_path / "id")) as offer:
+        assert (offer.pairs, offer.encrypted, offer.unreadable) == ([], [str(tmp_path / "id")], [])
+
+
+async def test_a_passphrase_that_is_asked_for_opens_the_key_once(tmp_path: Path) -> None:
+    key = write_key(tmp_path / "id", "secret", "pkcs8-pem")
+    asked = []
+
+    def ask(path: str) -> str:
+        asked.append(path)
+        return "secret"
+
+    ring = Keyring(ask)
+    for _ in range(3):
+        assert await offered(ring, logging_in(tmp_path / "id")) == [key.public_data]
+    assert asked == [str(tmp_path / "id")]
+
+
+async def test_a_key_file_is_read_again_only_when_it_changes(tmp_path: Path) -> None:
+    ring = Keyring()
+    write_key(tmp_path / "id")
+    first = ring.load(str(tmp_path / "id"), chosen=True)
+    assert ring.load(str(tmp_path / "id"), chosen=True) is first
+    write_key(tmp_path / "id")
+    os.utime(tmp_path / "id", ns=(1, 1))
+    assert ring.load(str(tmp_path / "id"), chosen=True) is not first
+
+
+async def test_a_certificate_beside_the_key_or_named_is_offered_before_the_bare_key(tmp_path: Path) -> None:
+    key, authority = write_key(tmp_path / "id"), asyncssh.generate_private_key("ssh-ed25519")
+    certificate = authority.generate_user_certificate(key, "me", principals=["u"])
+    (tmp_path / "id-cert.pub").write_bytes(certificate.export_certificate())
+    assert await offered(Keyring(), logging_in(tmp_path / "id")) == [certificate.public_data, key.public_data]
+    (tmp_path / "id-cert.pub").rename(tmp_path / "named")
+    named = logging_in(tmp_path / "id", certificates=(str(tmp_path / "named"),))
+    assert await offered(Keyring(), named) == [certificate.public_data, key.public_data]
+
+
+async def test_a_stale_agent_socket_is_named(tmp_path: Path) -> None:
+    gone = str(tmp_path / "agent.1")
+    async with Keyring().offer(logging_in(agent=gone)) as offer:
+        assert gone in (offer.agent_trouble or "")
+    dead = str(tmp_path / "agent.2")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(dead)
+    async with Keyring().offer(logging_in(agent=dead)) as offer:
+        assert dead in (offer.agent_trouble or "")
+        assert "tmux" in (offer.agent_trouble or "")
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[str]:
+    path = str(tmp_path / "agent.sock")
+    process = await asyncio.create_subprocess_exec(
+        need("ssh-agent"), "-D", "-a", path, stdout=asyncio.subprocess.DEVNULL
+    )
+    async with asyncio.timeout(10):
+        while not os.path.exists(path):
+            await asyncio.sleep(0.01)
+    yield path
+    process.terminate()
+    await process.wait()
+
+
+async def test_keys_of_the_agent_are_offered_in_opensshs_order(agent: str, tmp_path: Path) -> None:
+    stranger, locked = asyncssh.generate_private_key("ssh-ed25519"), write_key(tmp_path / "locked", "secret")
+    plain = write_key(tmp_path / "plain")
+    async with asyncssh.SSHAgentClient(agent) as client:
+        await client.add_keys([stranger, locked])
+    files = (tmp_path / "plain", tmp_path / "locked")
+    ring = Keyring()
+    assert await offered(ring, logging_in(*files, agent=agent)) == [
+        locked.public_data,
+        stranger.public_data,
+        plain.public_data,
+    ]
+    chosen = logging_in(*files, agent=agent, identities_chosen=True)
+    assert await offered(ring, chosen) == [locked.public_data, plain.public_data, stranger.public_data]
+    only = logging_in(*files, agent=agent, identities_only=True)
+    assert await offered(ring, only) == [locked.public_data, plain.public_data]
+    async with ring.offer(only) as offer:
+        assert offer.encrypted == []
+
+
+async def test_a_public_key_file_picks_its_key_out_of_the_agent(agent: str, tmp_path: Path) -> None:
+    mine, stranger = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+    (tmp_path / "id.pub").write_bytes(mine.export_public_key())
+    async with asyncssh.SSHAgentClient(agent) as client:
+        await client.add_keys([stranger, mine])
+    picked = logging_in(tmp_path / "id.pub", agent=agent, identities_only=True, identities_chosen=True)
+    assert await offered(Keyring(), picked) == [mine.public_data]
