@@ -12,8 +12,11 @@ from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 
 if TYPE_CHECKING:
+    from gputop.domain.host import Host
     from gputop.fleet.fleet import Fleet
     from gputop.readers.load import Recording
+    from gputop.settings.schema import Settings
+    from gputop.tui.bridge import Feed
 
 STDIN = "-"
 
@@ -31,19 +34,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gputop.cli.options import preferences
 
+    if args.tui and (refused := _refusal(args)) is not None:
+        return refused
     settings = preferences(args)
     if isinstance(settings, Exit):
         return settings
     recordings = _recordings(args.hosts + args.literal_hosts, args.tool, join=args.join)
     if isinstance(recordings, Exit):
         return recordings
+    if args.tui:
+        return _screen(recordings, settings)
     from gputop.domain.clock import SystemClock
     from gputop.export.write import write_text
     from gputop.fleet.files import file_fleet
 
     fleet = file_fleet(recordings, SystemClock().now())
-    failure = write_text(_text(fleet, args), args.output)
+    failure = write_text(_text(fleet, args, settings), args.output)
     return _exit_code(fleet) if failure is None else diagnostics.fail(failure, code=Exit.PARTIAL)
+
+
+def _refusal(args: argparse.Namespace) -> Exit | None:
+    from gputop.cli.screen import refusal
+
+    if args.output is not None:
+        return diagnostics.fail("--tui writes no file", "leave out --output, or --tui")
+    return refusal()
+
+
+def _screen(recordings: Sequence[Recording], settings: Settings) -> int:
+    from gputop.cli.screen import show
+
+    def make_feed() -> Feed:
+        from gputop.wiring import make_file_collector
+
+        return make_file_collector(recordings)
+
+    title = recordings[0].name if len(recordings) == 1 else f"{len(recordings)} files"
+    return show(settings, make_feed, title=title, interval_seconds=0.0)
 
 
 def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[Recording] | Exit:
@@ -67,10 +94,20 @@ def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[R
         recordings += found
         if left_out:
             diagnostics.say(f"gputop: {word}: {left_out} files of no known tool left out")
+    _grade(recordings)
     return joined(recordings) if join else unique(recordings)
 
 
-def _text(fleet: Fleet, args: argparse.Namespace) -> str:
+def _grade(recordings: Sequence[Recording]) -> None:
+    """Give events of logs the severity that the catalog has for them."""
+    from gputop.health.catalog import default_catalog
+    from gputop.health.xid import graded
+
+    for sample in (recording.sample for recording in recordings if recording.sample["events"]):
+        sample["events"] = graded(sample["events"], default_catalog())
+
+
+def _text(fleet: Fleet, args: argparse.Namespace, settings: Settings) -> str:
     if args.format == "json":
         from gputop.export.to_json import to_json
 
@@ -79,23 +116,24 @@ def _text(fleet: Fleet, args: argparse.Namespace) -> str:
         from gputop.export.to_csv import to_csv
 
         return to_csv(fleet)
-    from gputop.export.to_table import to_table
+    from gputop.cli.options import draws_ascii
+    from gputop.cli.snapshot import table_text
 
-    return to_table(fleet, width=None, zone=None)
+    return table_text(fleet, zone=None, is_ascii=draws_ascii(settings), to_file=args.output is not None)
 
 
 def _exit_code(fleet: Fleet) -> Exit:
     """0: every file and every device in it is fine; 3: nothing could be read at all; 1: something could not."""
+    from gputop.cli.collect import exit_code
+
+    return exit_code(fleet) if any(_says_something(host) for host in fleet) else Exit.NOTHING
+
+
+def _says_something(host: Host) -> bool:
     from gputop.domain.problem import ProblemKind
 
-    readable = [
-        host
-        for host in fleet
-        if not any(problem.kind is ProblemKind.UNREADABLE_FILE for problem in host.problems)
-        or (host.frame is not None and (host.frame.devices or host.frame.events))
-    ]
-    if not readable:
-        return Exit.NOTHING
-    from gputop.domain.link import LinkState
-
-    return Exit.DONE if all(host.link.state is LinkState.OK for host in fleet) else Exit.PARTIAL
+    if host.frame is None:
+        return False
+    if host.frame.devices or host.frame.events:
+        return True
+    return all(problem.kind is not ProblemKind.UNREADABLE_FILE for problem in host.problems)
