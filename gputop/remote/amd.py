@@ -21,7 +21,7 @@ _JSON_HINT = re.compile(
 _GPU_KEY = re.compile(r'"gpu"\s*:\s*\d')
 _TEXT = re.compile(r"^GPU:\s*\d+\s*$", re.MULTILINE)
 _CSV = re.compile(r"^(?:timestamp,)?gpu,[a-z_0-9,]+\s*$", re.MULTILINE)
-_FAILED = re.compile(r"amd-?smi|amdsmi_|can ?not find a device: GPU", re.IGNORECASE)
+_FAILED = re.compile(r"amd-?smi|amdsmi_|can ?not find a device: GPU|check amdgpu version", re.IGNORECASE)
 
 _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...] = (
     # key; converter; paths in the order in which they are tried: of static, list, metric, then of monitor and CSV
@@ -35,16 +35,16 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
     ),
     (
         "utilization_percent",
-        cells.percent,
+        quantities.percent,
         ("usage/gfx_activity", "usage/gfx_usage", "gfx_activity", "gfx", "gfx_util"),
     ),
     (
         "memory_utilization_percent",
-        cells.percent,
+        quantities.percent,
         ("usage/umc_activity", "usage/mem_usage", "umc_activity", "mem", "mem_util"),
     ),
-    ("encoder_utilization_percent", cells.percent, ("encoder", "enc_util")),
-    ("decoder_utilization_percent", cells.percent, ("decoder", "dec_util")),
+    ("encoder_utilization_percent", quantities.percent, ("encoder", "enc_util")),
+    ("decoder_utilization_percent", quantities.percent, ("decoder", "dec_util")),
     ("memory_used_bytes", quantities.memory, ("mem_usage/used_vram", "vram_used", "used_vram")),
     (
         "memory_total_bytes",
@@ -67,7 +67,7 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
         quantities.celsius,
         ("limit/shutdown_hotspot_temperature", "limit/shutdown_edge_temperature"),
     ),
-    ("fan_percent", cells.percent, ("fan/usage",)),
+    ("fan_percent", quantities.percent, ("fan/usage",)),
     (
         "power_watts",
         quantities.watts,
@@ -215,7 +215,9 @@ def _mean(engines: Any) -> Optional[float]:
     if not isinstance(engines, list):
         return None
     known = [
-        percent for percent in (cells.percent(quantities.said(engine)) for engine in engines) if percent is not None
+        percent
+        for percent in (quantities.percent(quantities.said(engine)) for engine in engines)
+        if percent is not None
     ]
     return sum(known) / len(known) if known else None
 

@@ -72,7 +72,7 @@ def _chip(table: tables.Table, record: List[List[str]]) -> Optional[Tuple[int, i
         "vendor": VENDOR,
         "model": cells.text(values.get("name")),
         "pci_bus_id": smi_table.bus_id(values.get("bus id")),
-        "utilization_percent": cells.percent(smi_table.pick(values, ("aicore %", "aicore"))),
+        "utilization_percent": quantities.percent(smi_table.pick(values, ("aicore %", "aicore"))),
         "temperature_celsius": quantities.celsius(smi_table.pick(values, ("temp c", "temp"))),
         "power_watts": quantities.watts(smi_table.pick(values, ("power w", "power"))),
         "memory_used_bytes": used,

@@ -31,15 +31,15 @@ _PROGRAM = "|".join(re.escape(program) for program in ROUTES)
 _MISSING = (
     # bash, dash, busybox, zsh, fish, csh, env, sudo, exec; the last two name the program behind the words
     re.compile(
-        r"(?:^|[\s/'\"`])(%s)['\"`]?: (?:command )?not found" % _PROGRAM,
+        r"(?:^|[\s/'\"`‘])(%s)['\"`’]?: (?:command )?not found" % _PROGRAM,
     ),
-    re.compile(r"(?:^|[\s/'\"`])(%s)['\"`’]?: No such file or directory" % _PROGRAM),
+    re.compile(r"(?:^|[\s/'\"`‘])(%s)['\"`’]?: No such file or directory" % _PROGRAM),
     re.compile(r"(?:command not found|not found in \$?PATH|Unknown command)\S*:?\s+['\"`]?(?:\S*/)?(%s)\b" % _PROGRAM),
     re.compile(r"Command ['\"`‘](%s)['\"`’] not found" % _PROGRAM),
     re.compile(r"exec: ['\"](%s)['\"]: executable file not found" % _PROGRAM),
     re.compile(r"['\"`‘](%s)(?:\.exe)?['\"`’] is not recognized" % _PROGRAM),
 )
-_DENIED = re.compile(r"(?:^|[\s/'\"`])(%s)['\"`]?: (?:Permission denied|Operation not permitted)" % _PROGRAM)
+_DENIED = re.compile(r"(?:^|[\s/'\"`‘])(%s)['\"`’]?: (?:Permission denied|Operation not permitted)" % _PROGRAM)
 
 _SAYINGS = (
     # what a tool says; kind of the problem; summary; hint

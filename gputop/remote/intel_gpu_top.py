@@ -32,7 +32,7 @@ def _cell(report: Any, *path: str) -> Optional[str]:
 
 def _row(report: Dict[str, Any]) -> Row:
     """The GPU is as busy as its busiest engine."""
-    busy = [cells.percent(_cell(report, "engines", name, "busy")) for name in report["engines"]]
+    busy = [quantities.percent(_cell(report, "engines", name, "busy")) for name in report["engines"]]
     known = [percent for percent in busy if percent is not None]
     return {
         "index": 0,

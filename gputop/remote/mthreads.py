@@ -84,7 +84,7 @@ def _device(values: Dict[str, str]) -> Optional[Row]:
         "vendor": VENDOR,
         "model": cells.text(values.get("name")),
         "pci_bus_id": smi_table.bus_id(values.get("pcie")),
-        "utilization_percent": cells.percent(values.get("%gpu")),
+        "utilization_percent": quantities.percent(values.get("%gpu")),
         "memory_used_bytes": quantities.memory(used),
         "memory_total_bytes": quantities.memory(total),
         "temperature_celsius": quantities.celsius(values.get("temp")),

@@ -185,7 +185,9 @@ def _add_runtime(rows: Dict[int, Row], runtime: Dict[str, Any], per_device: Opti
             continue
         values = busy.get(name)
         percent = (
-            cells.percent(quantities.said(values.get("neuroncore_utilization"))) if isinstance(values, dict) else None
+            quantities.percent(quantities.said(values.get("neuroncore_utilization")))
+            if isinstance(values, dict)
+            else None
         )
         parts = [quantities.memory(quantities.said(part), 1) for part in _section(by_core, name).values()]
         known = [part for part in parts if part is not None]

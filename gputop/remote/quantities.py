@@ -38,18 +38,23 @@ def amount(cell: Optional[str]) -> Optional[float]:
     return value if value is not None and value >= 0 else None
 
 
+def percent(cell: Optional[str]) -> Optional[float]:
+    """A share from 0 to 100."""
+    return cells.percent(cell) if unit_of(cell) in ("", "%") else None
+
+
 def watts(cell: Optional[str]) -> Optional[float]:
     """Power; what no board draws (a register of all ones) is no value."""
     value = amount(cell)
-    return value if value is not None and value < 65535 else None
+    return value if value is not None and value < 65535 and unit_of(cell) in ("", "w") else None
 
 
 def megahertz(cell: Optional[str]) -> Optional[float]:
     """A clock in MHz, from MHz or GHz."""
-    value = amount(cell)
-    if value is None or cell is None:
+    value, unit = amount(cell), unit_of(cell)
+    if value is None or unit not in ("", "mhz", "ghz"):
         return None
-    value = value * 1000 if cell.strip().lower().endswith("ghz") else value
+    value = value * 1000 if unit == "ghz" else value
     return value if value < 65535 else None
 
 
@@ -60,12 +65,17 @@ def celsius(cell: Optional[str]) -> Optional[float]:
     return value if value is not None and -100 < value < 300 else None
 
 
+def unit_of(cell: Optional[str]) -> str:
+    """What stands behind the number, in small letters."""
+    return (cell or "").strip().lstrip("+-0123456789.").strip().lower()
+
+
 def memory(cell: Optional[str], unit: int = 1 << 20) -> Optional[int]:
     """Bytes. Tools other than NVIDIA's write MB and GB for powers of 1024. `unit`: that of a bare number, in bytes."""
     value = amount(cell)
-    if value is None or cell is None:
+    if value is None:
         return None
-    word = cell.strip().lstrip("+0123456789.").strip().lower()
+    word = unit_of(cell)
     factor = _BINARY.get(word, 0) if word else unit
     return round(value * factor) if factor and value * factor < cells.LIMIT else None
 

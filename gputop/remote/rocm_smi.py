@@ -16,7 +16,7 @@ _PAIR = re.compile(
 )
 _HEAD = re.compile(r"^\s*(?:GPU|DCU|HCU|Device)\s.*(?:Temp|AvgPwr|Power|VRAM%)", re.IGNORECASE)
 _BANNER = re.compile(r"ROCm System Management Interface|End of ROCm SMI Log")
-_FAILED = re.compile(r"rocm-?smi|ROCm SMI|No JSON data to report", re.IGNORECASE)
+_FAILED = re.compile(r"rocm-?smi|ROCm SMI|No JSON data to report|amdgpu not found in modules", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"-?\d+(?:\.\d+)?\s*°?[cC](?![\w])")
 _PID = re.compile(r"pid\s?(\d+)$", re.IGNORECASE)
 _SPEED = re.compile(r"\(([\d.]+\s*GT/s)\s+x(\d+)\)")
@@ -42,8 +42,8 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
     ("uuid", cells.text, ("unique id",)),
     ("serial", cells.text, ("serial number",)),
     ("model", cells.text, ("device name", "card series", "card model")),
-    ("utilization_percent", cells.percent, ("gpu use %", "dcu use %", "hcu use %")),
-    ("memory_utilization_percent", cells.percent, ("gpu memory read write activity %", "gpu memory use %")),
+    ("utilization_percent", quantities.percent, ("gpu use %", "dcu use %", "hcu use %")),
+    ("memory_utilization_percent", quantities.percent, ("gpu memory read write activity %", "gpu memory use %")),
     ("memory_used_bytes", _bytes, ("vram total used memory b",)),
     ("memory_total_bytes", _bytes, ("vram total memory b",)),
     (
@@ -56,7 +56,7 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
         quantities.celsius,
         ("temperature sensor memory", "temperature sensor mem", "temperature sensor hbm 0"),
     ),
-    ("fan_percent", cells.percent, ("fan speed %",)),
+    ("fan_percent", quantities.percent, ("fan speed %",)),
     (
         "power_watts",
         quantities.watts,
@@ -219,8 +219,8 @@ def _concise_row(index: int, values: Dict[str, str], vendor: str) -> Row:
         "power_limit_watts": quantities.watts(pick("pwrcap", "pwr cap", "power cap")),
         "sm_clock_mhz": quantities.megahertz(pick("sclk")),
         "memory_clock_mhz": quantities.megahertz(pick("mclk")),
-        "fan_percent": cells.percent(pick("fan")),
-        "utilization_percent": cells.percent(pick("gpu%", "dcu%", "hcu%")),
+        "fan_percent": quantities.percent(pick("fan")),
+        "utilization_percent": quantities.percent(pick("gpu%", "dcu%", "hcu%")),
         "problems": [],
     }
     parts = [part.strip() for part in (pick("partitions") or "").split(",")]

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Optional
 
 from gputop.remote import cells, failures, quantities, tables
 from gputop.remote.nvidia_values import compute_mode, performance_state, process_kind
-from gputop.remote.sample import Row, Sample, new_sample
+from gputop.remote.sample import Row, Sample, new_sample, problem
 
 INDEX = ("gpu", "aip", "card", "npu", "dcu", "id", "device")
 MODEL = ("name", "gpu name", "product name")
@@ -44,19 +44,22 @@ def _device(values: Dict[str, str], vendor: str) -> Optional[Row]:
     row: Row = {"index": index, "vendor": vendor, "problems": []}
     row["model"] = cells.text(pick(values, MODEL))
     row["pci_bus_id"] = bus_id(pick(values, BUS))
-    row["utilization_percent"] = cells.percent(pick(values, UTILIZATION))
+    row["utilization_percent"] = quantities.percent(pick(values, UTILIZATION))
     used, total = quantities.pair(pick(values, MEMORY))
     row["memory_used_bytes"], row["memory_total_bytes"] = quantities.memory(used), quantities.memory(total)
     power = pick(values, POWER)
     draw, limit = quantities.pair(power) if "/" in (power or "").replace("N/A", "") else (power, None)
     row["power_watts"], row["power_limit_watts"] = quantities.watts(draw), quantities.watts(limit)
     row["temperature_celsius"] = quantities.celsius(values.get("temp"))
-    row["fan_percent"] = cells.percent(values.get("fan"))
+    row["fan_percent"] = quantities.percent(values.get("fan"))
     row["performance_state"] = performance_state(values.get("perf"))
     row["compute_mode"] = compute_mode(pick(values, ("compute m", "compute mode")))
     row["sm_clock_mhz"] = quantities.megahertz(values.get("clock sm"))
     row["memory_clock_mhz"] = quantities.megahertz(values.get("clock mem"))
     row["ecc_uncorrected_volatile"] = cells.count(pick(values, UNCORRECTED))
+    if values.get("gpu state", "").lower().startswith("not "):
+        row["state"] = "error"
+        row["problems"].append(problem("device-error", "the tool cannot reach the device", values["gpu state"][:200]))
     return row
 
 

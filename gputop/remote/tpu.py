@@ -84,7 +84,7 @@ def _add_use(chips: List[Row], rows: List[Dict[str, str]]) -> None:
         pairs = [quantities.pair(_labelled(values, "hbm")) for values in parts]
         _sum(row, "memory_used_bytes", [quantities.memory(used) for used, _ in pairs])
         _sum(row, "memory_total_bytes", [quantities.memory(total) for _, total in pairs])
-        duty = [cells.percent(_labelled(values, "duty")) for values in parts]
+        duty = [quantities.percent(_labelled(values, "duty")) for values in parts]
         known = [percent for percent in duty if percent is not None]
         if known:
             row["utilization_percent"] = sum(known) / len(known)

@@ -47,14 +47,14 @@ _METRICS = (
     # words of a label; metric. The first that fits counts
     (
         re.compile(r"^gpu utilization|average % utilization of all gpu engines"),
-        _Metric("utilization_percent", cells.percent, _mean),
+        _Metric("utilization_percent", quantities.percent, _mean),
     ),
     (re.compile(r"^gpu power"), _Metric("power_watts", quantities.watts, sum)),
     (re.compile(r"^gpu frequency"), _Metric("sm_clock_mhz", quantities.megahertz, _mean)),
     (re.compile(r"^gpu core temperature"), _Metric("temperature_celsius", quantities.celsius, max)),
     (re.compile(r"^gpu memory temperature"), _Metric("memory_temperature_celsius", quantities.celsius, max)),
     (re.compile(r"^gpu memory used"), _Metric("memory_used_bytes", quantities.memory, sum)),
-    (re.compile(r"^gpu memory bandwidth"), _Metric("memory_utilization_percent", cells.percent, _mean)),
+    (re.compile(r"^gpu memory bandwidth"), _Metric("memory_utilization_percent", quantities.percent, _mean)),
     (re.compile(r"^pcie read"), _Metric("pcie_rx_bytes_per_second", _kib, sum)),
     (re.compile(r"^pcie write"), _Metric("pcie_tx_bytes_per_second", _kib, sum)),
     (re.compile(r"^mem errors correctable|^memory errors correctable"), _Metric("ecc_corrected_volatile", _count, sum)),
