@@ -6,11 +6,15 @@ Importing this module is cheap; asyncssh is loaded when a collector with SSH hos
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.fleet.collector import Collector
 from gputop.ports import Clock, Source
+
+if TYPE_CHECKING:
+    from gputop.readers.load import Recording
 
 
 def make_collector(
@@ -44,3 +48,11 @@ def make_collector(
 
         sources.append(AgentSource("local", ProcessTransport(), local, clock))
     return Collector(sources, clock)
+
+
+def make_file_collector(recordings: Sequence[Recording], *, clock: Clock | None = None) -> Collector:
+    """A Collector over recordings of tools."""
+    from gputop.sources.file import FileSource
+
+    clock = clock or SystemClock()
+    return Collector([FileSource(recordings, clock)], clock)

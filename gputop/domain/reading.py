@@ -238,6 +238,7 @@ class Frame(Struct, frozen=True, kw_only=True):
     received_at: datetime
     """Our clock, UTC."""
     interval_seconds: float
+    """Until the next frame; 0: read once from a file, no newer one will come."""
     route: str
     """How the values were read: `nvml`, `nvidia-smi`, …"""
     facts: HostFacts = HostFacts()

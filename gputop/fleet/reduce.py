@@ -95,7 +95,7 @@ def _of_session(host: Host, now: datetime) -> Link:
             return _entered(host.link, LinkState.CONNECTING, reported.since, None)
         return _entered(host.link, LinkState.STALE, reported.since + FIRST_FRAME_GRACE, _silent(None))
     limit = stale_after(frame.interval_seconds)
-    if now - frame.received_at > limit:
+    if frame.interval_seconds and now - frame.received_at > limit:
         return _entered(host.link, LinkState.STALE, frame.received_at + limit, _silent(frame.received_at))
     worst = _worst_problem(host)
     return _entered(host.link, LinkState.OK if worst is None else LinkState.DEGRADED, frame.received_at, worst)

@@ -16,7 +16,7 @@ from gputop.readers.load import Recording
 from gputop.remote.sample import Sample, frame_of, hello_of, new_sample, problem
 
 SOURCE = "file"
-INTERVAL_SECONDS = 10 * 365.25 * 86400.0
+INTERVAL_SECONDS = 0.0
 """No newer reading is ever due, so a file is never stale."""
 
 
@@ -42,7 +42,7 @@ class FileSource:
 
 def events_of(recordings: Sequence[Recording], at: datetime) -> list[SourceEvent]:
     """What a source tells that reads `recordings` at `at`."""
-    specs = tuple(HostSpec(name=recording.name, interval_seconds=INTERVAL_SECONDS) for recording in recordings)
+    specs = tuple(HostSpec(name=recording.name) for recording in recordings)
     events: list[SourceEvent] = [HostsChanged(source=SOURCE, hosts=specs)]
     for recording in recordings:
         link = Link(state=LinkState.OK, since=at)

@@ -108,7 +108,7 @@ def _facts(host: Host, look: Look, width: int) -> list[Spans]:
             ("boot", boot),
             ("CPU", _cpu(host)),
             ("memory", _pair(values.memory_used_bytes, values.memory_total_bytes)),
-            ("interval", f"{frame.interval_seconds:g} s"),
+            ("interval", f"{frame.interval_seconds:g} s" if frame.interval_seconds else "read once"),
         ]
         if host.clock_skew_seconds is not None and abs(host.clock_skew_seconds) >= 2:
             pairs.append(("clock", f"{host.clock_skew_seconds:+.0f} s off"))
