@@ -295,6 +295,27 @@ _PARTITION_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
 )
 
 
+def vgpu_of(flat: Flat, position: int) -> dict[str, Any] | None:
+    """One virtual GPU of `nvidia-smi vgpu -q`; `None` where there is none."""
+    if cells.integer(flat.get("vgpu_id") or flat.get("vgpu id")) is None:
+        return None
+    row: Row = {"kind": "vgpu", "index": position}
+    gathering = Gathering(row)
+    for key, convert, names in _VGPU_FIELDS:
+        for name in names:
+            gathering.put(key, flat.get(name), convert)
+    return row
+
+
+_VGPU_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
+    ("uuid", cells.text, ("vgpu_uuid", "vgpu uuid")),
+    ("profile", cells.text, ("vgpu_name", "vgpu name", "vgpu_type_name", "vgpu type name")),
+    ("memory_total_bytes", nvidia_values.mib, ("fb_memory_usage/total", "fb memory usage/total")),
+    ("memory_used_bytes", nvidia_values.mib, ("fb_memory_usage/used", "fb memory usage/used")),
+    ("utilization_percent", cells.percent, ("vgpu_utilization/gpu_util", "utilization/gpu")),
+)
+
+
 def process_of(flat: Flat) -> dict[str, Any] | None:
     """One process; `None` without a process id."""
     pid = cells.integer(flat.get("pid") or flat.get("process id"))

@@ -8,8 +8,9 @@ from gputop.remote.nvidia_values import HINTS, same_bus
 from gputop.remote.sample import Row, Sample, problem
 
 _HANDLE = re.compile(
-    r"Unable to determine the device handle for GPU\s*(?P<index>\d+)?:?\s*(?P<bus>[0-9A-Fa-f]+:[0-9A-Fa-f:]+\.\d)\s*:"
-    r"\s*(?P<why>.+)"
+    r"Unable to determine the device handle for gpu\s*(?:(?P<index>\d{1,3}):\s*)?"
+    r"(?P<bus>[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])\s*:\s*(?P<why>.+)",
+    re.IGNORECASE,
 )
 _INFOROM = re.compile(r"WARNING: infoROM is corrupted at gpu (?P<bus>[0-9A-Fa-f:]+\.\d)", re.IGNORECASE)
 
@@ -42,7 +43,7 @@ def _attach_handle_error(sample: Sample, bus_id: str, index: str | None, why: st
     if row is None:
         taken = {device["index"] for device in sample["devices"]}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
-        row = {"index": free if index is None else int(index[:9]), "vendor": "nvidia", "pci_bus_id": bus_id}
+        row = {"index": free if index is None else int(index), "vendor": "nvidia", "pci_bus_id": bus_id}
         sample["devices"].append(row)
     lost = "lost" in why.lower()
     row["state"] = "lost" if lost else "error"

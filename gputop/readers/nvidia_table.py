@@ -12,7 +12,10 @@ from gputop.remote.sample import MIB, Row, Sample, new_sample, problem
 
 _TITLE = re.compile(r"^\W*NVIDIA-SMI\s+\d", re.MULTILINE)
 _FIRST = re.compile(r"\s*(?P<index>\d{1,3})\s+(?P<name>\S.*?)?\s+(?P<model>On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*$")
-_BUS = re.compile(r"\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s+(?:On|Off|N/A|ERR!)\s*$")
+_BUS = re.compile(
+    r"\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]|N/A)\s+(?:On|Off|N/A|ERR!)\s*$"
+)
+"""`N/A`: a GPU within the chip of a Jetson."""
 _SECOND = re.compile(
     r"\s*(?P<fan>\S+)\s+(?P<temp>\S+)\s+(?P<perf>\S+)\s+(?P<draw>[^\s/]+(?:/A)?)\s*/\s*(?P<cap>\S+)\s*$"
 )
@@ -36,7 +39,8 @@ def looks_like(text: str) -> bool:
 
 def looks_like_box(text: str) -> bool:
     """The rows of a GPU without the table's head."""
-    return any(_first(_split(line)) is not None for line in text.splitlines())
+    firsts = [_first(_split(line)) for line in text.splitlines()]
+    return any(first is not None and ":" in first[1]["bus"] for first in firsts)
 
 
 def read(text: str) -> Sample:
@@ -49,7 +53,10 @@ def read(text: str) -> Sample:
     for found in _VERSIONS.finditer(chosen):
         sample["facts"].setdefault(_FACTS[found["name"]], found["version"])
     lines = chosen.splitlines()
-    _read_devices(sample, lines)
+    if "vGPU-Util" in chosen:
+        _read_vgpus(sample, lines)
+    else:
+        _read_devices(sample, lines)
     _read_instances(sample, lines)
     _read_processes(sample, lines)
     if looks_like(chosen) and not _is_whole(chosen):
@@ -115,7 +122,7 @@ def _finish(sample: Sample, gathering: Gathering | None) -> None:
 
 
 def _identity(name: re.Match[str], bus: re.Match[str]) -> Row:
-    row: Row = {"index": int(name["index"]), "vendor": "nvidia", "pci_bus_id": bus["bus"]}
+    row: Row = {"index": int(name["index"]), "vendor": "nvidia", "pci_bus_id": cells.text(bus["bus"])}
     model = cells.text(name["name"])
     if model is not None and nvidia_values.cell_error(model) is None:
         row["model"] = model
@@ -154,6 +161,36 @@ def _put_values(gathering: Gathering, row: Sequence[str]) -> None:
 
 def _device(sample: Sample, index: str) -> Row | None:
     return next((row for row in sample["devices"] if row["index"] == int(index)), None)
+
+
+_PHYSICAL = re.compile(r"\s*(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s*$")
+_VIRTUAL = re.compile(r"\s{3,}(?P<id>\d{4,})\s+(?P<name>\S.*?)\s*$")
+_UTIL_ALONE = re.compile(r"\s*(?P<util>\d+\s?%|N/A|ERR!)\s*$")
+
+
+def _read_vgpus(sample: Sample, lines: Sequence[str]) -> None:
+    """`nvidia-smi vgpu`: physical GPUs, and below each its virtual ones."""
+    for line in lines:
+        row = _split(line)
+        if len(row) != 3 or (util := _UTIL_ALONE.match(row[2])) is None:
+            continue
+        virtual, physical = _VIRTUAL.match(row[0]), _PHYSICAL.match(row[0])
+        if virtual is not None and sample["devices"]:
+            partitions = sample["devices"][-1]["partitions"]
+            partitions.append(
+                {
+                    "kind": "vgpu",
+                    "index": len(partitions),
+                    "profile": cells.text(virtual["name"]),
+                    "utilization_percent": cells.percent(util["util"]),
+                }
+            )
+        elif virtual is None and physical is not None:
+            gathering = Gathering({"index": int(physical["index"]), "vendor": "nvidia", "partitions": []})
+            gathering.put("model", physical["name"], cells.text)
+            gathering.put("pci_bus_id", row[1], cells.text)
+            gathering.put("utilization_percent", util["util"], cells.percent)
+            sample["devices"].append(gathering.finish())
 
 
 def _read_instances(sample: Sample, lines: Sequence[str]) -> None:

@@ -67,6 +67,7 @@ class _Part(NamedTuple):
 
     flat: dict[str, str]
     partitions: list[dict[str, str]]
+    vgpus: list[dict[str, str]]
     processes: list[dict[str, str]]
     lists_processes: bool
     """There is a section of processes, and it says of itself that it could be read."""
@@ -75,6 +76,7 @@ class _Part(NamedTuple):
     def of(cls, text: str) -> _Part:
         flat: dict[str, str] = {}
         partitions: list[dict[str, str]] = []
+        vgpus: list[dict[str, str]] = []
         processes: list[dict[str, str]] = []
         listed = False
         stack: list[tuple[int, str]] = []
@@ -92,6 +94,11 @@ class _Part(NamedTuple):
                     partitions.append({})
                 elif value is not None and partitions:
                     partitions[-1].setdefault("/".join(path[1:]), value.strip())
+            elif path[0] == "vgpu id":
+                if len(path) == 1:
+                    vgpus.append({})
+                if value is not None:
+                    vgpus[-1].setdefault("/".join(path[1:] or path), value.strip())
             elif path[0] in ("processes", "compute processes"):
                 if len(path) == 1:
                     listed = value is None or cells.bare(value) in ("", "none")
@@ -101,7 +108,7 @@ class _Part(NamedTuple):
                     processes[-1].setdefault(key, value.strip())
             elif value is not None:
                 flat.setdefault("/".join(path), value.strip())
-        return cls(flat, partitions, processes, listed)
+        return cls(flat, partitions, vgpus, processes, listed)
 
 
 def _begins_process(key: str, last: dict[str, str]) -> bool:
@@ -111,6 +118,9 @@ def _begins_process(key: str, last: dict[str, str]) -> bool:
 def _row(part: _Part, bus_id: str, index: int) -> Row:
     row = nvidia_query.row_of(part.flat, bus_id, index)
     row["partitions"] = [nvidia_query.partition_of(flat, position) for position, flat in enumerate(part.partitions)]
+    row["partitions"] += [
+        vgpu for position, flat in enumerate(part.vgpus) if (vgpu := nvidia_query.vgpu_of(flat, position)) is not None
+    ]
     found = [nvidia_query.process_of(flat) for flat in part.processes]
     row["processes"] = [process for process in found if process is not None]
     row["processes_known"] = part.lists_processes
@@ -119,7 +129,7 @@ def _row(part: _Part, bus_id: str, index: int) -> Row:
 
 def _is_cut(row: Row, part: _Part) -> bool:
     """A full query begins with the product's name and ends with the processes."""
-    full = "product name" in part.flat and row.get("state", "ok") == "ok"
+    full = "product name" in part.flat and "utilization/gpu" in part.flat and row.get("state", "ok") == "ok"
     last = part.processes[-1] if part.processes else {"process id": "", "used gpu memory": ""}
     whole = part.lists_processes and ("used gpu memory" in last or "process id" not in last)
     return full and not whole

@@ -112,6 +112,10 @@ def _row(gpu: Element, index: int, *, incomplete: bool) -> dict[str, object]:
     row = nvidia_query.row_of(flat, gpu.get("id"), index)
     devices = [device for device in gpu.iterfind("mig_devices/mig_device") if len(device)]
     row["partitions"] = [nvidia_query.partition_of(_flat(device), position) for position, device in enumerate(devices)]
+    vgpus = [_flat(element) for element in gpu.iter() if element.find("vgpu_id") is not None]
+    row["partitions"] += [
+        vgpu for position, flat in enumerate(vgpus) if (vgpu := nvidia_query.vgpu_of(flat, position)) is not None
+    ]
     processes = gpu.find("processes")
     if processes is None:
         processes = gpu.find("compute_processes")

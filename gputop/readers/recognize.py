@@ -126,8 +126,12 @@ def read_text(text: str, tool: str | None = None) -> Sample:
         parts = bug_report.sections(text)
         samples = [known.read(part) for part in parts if (known := recognize(part, formats)) is not None]
         return join(samples) if samples else unrecognized(text, formats)
-    known = recognize(text, formats) or (formats[0] if len(formats) == 1 else None)
-    return known.read(text) if known else unrecognized(text, formats)
+    known = recognize(text, formats)
+    if known is not None:
+        return known.read(text)
+    forced = formats[0].read(text) if len(formats) == 1 else None
+    is_something = forced is not None and any(forced[part] for part in ("devices", "events", "facts", "problems"))
+    return forced if forced is not None and is_something else unrecognized(text, formats)
 
 
 def looked_for(formats: Sequence[Format] = FORMATS) -> str:

@@ -69,6 +69,8 @@ class Gathering:
     def finish(self) -> Row:
         """The row with its problems and its state."""
         problems = self.row.setdefault("problems", [])
+        if "device-lost" in self._errors:  # what else goes wrong follows from it
+            self._errors = {"device-lost": self._errors["device-lost"]}
         for kind in sorted(self._errors):
             said, state, summary = self._errors[kind]
             problems.append(problem(kind, summary, "nvidia-smi says: " + said, HINTS.get(kind)))
