@@ -93,7 +93,8 @@ def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[R
         )
         recordings += found
         if left_out:
-            diagnostics.say(f"gputop: {word}: {left_out} files of no known tool left out")
+            files = "file" if left_out == 1 else "files"
+            diagnostics.say(f"gputop: {word}: {left_out} {files} of no known tool left out")
     _grade(recordings)
     return joined(recordings) if join else unique(recordings)
 
