@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gputop.remote import cells
+from gputop.remote import cells, nvidia_values
 from gputop.remote.nvidia_values import Gathering
 from gputop.remote.sample import Row, Sample, new_sample, problem
 
@@ -48,6 +48,49 @@ def read_discovery(text: str) -> Sample:
         for key, label in _DISCOVERED:
             if row is not None and said.lower().startswith(label):
                 row.setdefault(key, cells.text(said[len(label) :]))
+    return sample
+
+
+# monitor
+
+_DMON_HEAD = re.compile(r"^#\s*Entity\s+(?P<names>\S.*)$", re.MULTILINE)
+_DMON_ROW = re.compile(r"^\s*GPU (?P<index>\d{1,3})\s+(?P<values>\S.*)$")
+_DMON: dict[str, tuple[str, Convert]] = {
+    "SMCLK": ("sm_clock_mhz", nvidia_values.amount),
+    "MMCLK": ("memory_clock_mhz", nvidia_values.amount),
+    "TMPTR": ("temperature_celsius", nvidia_values.celsius),
+    "MMTMP": ("memory_temperature_celsius", nvidia_values.celsius),
+    "POWER": ("power_watts", nvidia_values.amount),
+    "GPUTL": ("utilization_percent", cells.percent),
+    "MCUTL": ("memory_utilization_percent", cells.percent),
+    "FBTTL": ("memory_total_bytes", nvidia_values.mib),
+    "FBUSD": ("memory_used_bytes", nvidia_values.mib),
+}
+
+
+def looks_like_dmon(text: str) -> bool:
+    return _DMON_HEAD.search(text) is not None
+
+
+def read_dmon(text: str) -> Sample:
+    """`dcgmi dmon`: of each GPU the last sample."""
+    sample = new_sample(ROUTE)
+    names: list[str] = []
+    rows: dict[int, Row] = {}
+    for line in text.splitlines():
+        head, found = _DMON_HEAD.match(line), _DMON_ROW.match(line)
+        if head is not None:
+            names = head["names"].split()
+        values = found["values"].split() if found is not None else []
+        if found is None or len(values) != len(names):
+            continue
+        gathering = Gathering({"index": int(found["index"]), "vendor": "nvidia"})
+        for name, value in zip(names, values, strict=True):
+            if name in _DMON:
+                key, convert = _DMON[name]
+                gathering.put(key, value, convert)
+        rows[int(found["index"])] = gathering.finish()
+    sample["devices"] = list(rows.values())
     return sample
 
 

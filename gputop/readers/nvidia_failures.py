@@ -15,13 +15,14 @@ _GROUPS = "the account needs access to /dev/nvidia* (groups video or render)"
 _FAILURES: tuple[tuple[str, str, str, str | None], ...] = (
     # words; kind of the problem; summary; hint
     (
-        r"Driver/library version mismatch",
+        r"Driver/library version mismatch|API mismatch: the client has the version",
         "driver-mismatch",
         "the NVIDIA driver and its library differ in version",
         _RESTART,
     ),
     (
-        r"couldn't communicate with the NVIDIA driver|Driver Not Loaded|nvml error: driver not loaded",
+        r"couldn.t communicate with the NVIDIA driver|Driver Not Loaded|"
+        r"could not open the device file /dev/nvidia\S* \(No such file|Module nvidia\S* not found",
         "driver-not-loaded",
         "the NVIDIA driver is not loaded",
         _LOAD,
@@ -33,9 +34,16 @@ _FAILURES: tuple[tuple[str, str, str, str | None], ...] = (
         "the NVML library was not found",
         "install the NVIDIA driver",
     ),
+    (
+        r"No such file or directory: ['\"](?:\S*/)?nvidia-smi['\"]",
+        "tool-missing",
+        "nvidia-smi not found",
+        "install the NVIDIA driver, or name the folder: it may be off the PATH",
+    ),
     (r"No devices were found|No supported GPUs? (?:was|were) found", "no-devices", "the driver lists no device", _LOOK),
     (
-        r"(?:Failed to initialize NVML|nvml error|NVML|initialization error).*insufficient permissions",
+        r"(?:NVML|nvml error|initialization error|nvidia-smi).*insufficient permissions|"
+        r"/dev/nvidia.*(?:Permission denied|not permitted)",
         "permission",
         "the account may not read the devices",
         _GROUPS,

@@ -65,6 +65,7 @@ NVIDIA: tuple[Format, ...] = (
     Format("nvidia-smi --version", nvidia_lists.looks_like_version, nvidia_lists.read_version),
     Format("dcgm-exporter", dcgm.looks_like_metrics, dcgm.read_metrics),
     Format("dcgmi discovery -l", dcgm.looks_like_discovery, dcgm.read_discovery),
+    Format("dcgmi dmon", dcgm.looks_like_dmon, dcgm.read_dmon),
 )
 
 VENDORS: tuple[Format, ...] = (

@@ -130,6 +130,13 @@ def test_a_topology_names_gpus_and_not_network_cards() -> None:
     assert [row["index"] for row in rows(inputs.TOPOLOGY)] == [0, 1]
 
 
+def test_dcgmi_dmon_shows_the_last_sample_of_each_gpu() -> None:
+    text = "#Entity   GPUTL  POWER  FOO\nID\nGPU 0     5      43.2   1\nGPU 1     N/A    N/A    1\nGPU 0     9      44.1   1\n"
+    first, second = rows(text)
+    assert (first["utilization_percent"], first["power_watts"]) == (9, 44.1)
+    assert (second["index"], second.get("utilization_percent")) == (1, None)
+
+
 def test_a_diagnosis_is_a_problem_of_the_gpus_that_it_names() -> None:
     sample = read_text(inputs.DIAGNOSIS)
     assert {row["index"]: kinds(row) for row in sample["devices"]} == {0: ["device-error"], 1: [], 2: [], 3: []}
@@ -181,6 +188,9 @@ def test_a_gpu_that_cannot_be_opened_is_a_device(line: str, bus_id: str, state: 
         ('Field "clocks.unknown" is not a valid field to query.', "tool-failed"),
         ("ERROR: Option --frob is not recognized. Please run 'nvidia-smi -h'.", "tool-failed"),
         ("-bash: nvidia-smi: command not found", "tool-missing"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'nvidia-smi'", "tool-missing"),
+        ("NVIDIA: could not open the device file /dev/nvidiactl (No such file or directory).", "driver-not-loaded"),
+        ("open /dev/nvidiactl: Permission denied", "permission"),
         ("nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown", "driver-not-loaded"),
     ],
 )
