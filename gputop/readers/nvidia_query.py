@@ -187,6 +187,14 @@ _DRAIN_STATUS = (
 )
 
 
+TOPS = frozenset(
+    [name.partition("/")[0] for _, _, names in FIELDS for name in names]
+    + [name.partition("/")[0] for names, _ in (_RESET_STATUS, _DRAIN_STATUS) for name in names]
+    + ["ecc_errors", "clocks_event_reasons", "clocks_throttle_reasons"]
+)
+"""Sections of which something is read: the first parts of the paths."""
+
+
 def row_of(flat: Flat, bus_id: str | None, index: int) -> Row:
     """The row of one GPU. `bus_id`: as its heading names it."""
     row: Row = {"index": index, "vendor": "nvidia"}

@@ -107,7 +107,7 @@ def _read_log(root: Element, sample: Sample, *, cut: bool) -> None:
 def _row(gpu: Element, index: int, *, incomplete: bool) -> dict[str, object]:
     flat: dict[str, str] = {}
     for child in gpu:
-        if child.tag not in ("processes", "compute_processes", "mig_devices"):
+        if child.tag in nvidia_query.TOPS:
             _collect(flat, child, child.tag, 8)
     row = nvidia_query.row_of(flat, gpu.get("id"), index)
     devices = [device for device in gpu.iterfind("mig_devices/mig_device") if len(device)]

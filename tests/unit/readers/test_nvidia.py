@@ -131,7 +131,7 @@ def test_a_topology_names_gpus_and_not_network_cards() -> None:
 
 
 def test_dcgmi_dmon_shows_the_last_sample_of_each_gpu() -> None:
-    text = "#Entity   GPUTL  POWER  FOO\nID\nGPU 0     5      43.2   1\nGPU 1     N/A    N/A    1\nGPU 0     9      44.1   1\n"
+    text = "#Entity   GPUTL  POWER\nID\nGPU 0     5      43.2\nGPU 1     N/A    N/A\nGPU 0     9      44.1\n"
     first, second = rows(text)
     assert (first["utilization_percent"], first["power_watts"]) == (9, 44.1)
     assert (second["index"], second.get("utilization_percent")) == (1, None)
