@@ -109,7 +109,8 @@ def read(text: str) -> Sample:
 
 def explain(tool: str, text: str) -> Dict[str, Any]:
     """The problem that `text` of `tool` speaks of; `tool-failed` when it says nothing known."""
-    detail = text.strip()[:2000] or None
+    text = text.strip()[:20000]
+    detail = text[:2000] or None
     missing = missing_program(text)
     if missing:
         return problem(

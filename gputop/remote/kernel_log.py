@@ -221,7 +221,7 @@ class Reader:
 
 def _known(name: Optional[str]) -> Optional[str]:
     """A process name; `<unknown>` is none."""
-    word = (name or "").strip().strip("'").strip()
+    word = _clean(name or "").strip("'").strip()
     return None if word.startswith("<") or cells.no_value(word) else word
 
 

@@ -16,6 +16,7 @@ _BOX.update({ord("═"): "="})
 _BOX.update({ord(letter): "+" for letter in "┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋┡┩╇┢┪╈╀╂┠┨╞╡╪╔╗╚╝╠╣╦╩╬╭╮╰╯"})
 _RULE = re.compile(r"[|+]?[-=+|:]*[-=]{3,}[-=+|:]*$")
 _FIELD = re.compile(r"\S+(?: \S+)*")
+_WORD = re.compile(r"\S+")
 _BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F](?=\s)")
 _NO_PROCESSES = re.compile(r"\bno\b.*\bprocess", re.IGNORECASE)
 
@@ -129,22 +130,36 @@ def _collect(found: Dict[str, str], labels: List[str], cells: List[str]) -> None
 
 
 def labelled(labels: str, cell: str) -> Dict[str, str]:
-    """The fields of one cell by the labels above them: in order when they are as many, else by position."""
-    heads, values = fields(labels), join_pairs(fields(cell))
-    if len(heads) == len(values):
-        return {name(head[2]): value[2] for head, value in zip(heads, values)}
-    return assign(heads, values)
+    """The fields of one cell by the labels above them."""
+    return place(fields(labels), cell)
+
+
+def place(heads: Sequence[Field], line: str) -> Dict[str, str]:
+    """The values of a line by the `name` of the label above: in order when they are as many, else by position."""
+    single = fields(line)
+    for values in (single, join_pairs(single)):
+        if len(values) == len(heads) and not any(_labels_above(heads, value) > 1 for value in values):
+            return {name(head[2]): value[2] for head, value in zip(heads, values)}
+    return assign(heads, join_pairs(single))
 
 
 def assign(heads: Sequence[Field], values: Sequence[Field]) -> Dict[str, str]:
-    """Each value to the label that it stands under, else to the nearest; several under one are joined."""
+    """Each value to the label that it stands under, else to the nearest; several under one are joined.
+
+    A value that reaches below two labels is two values with one blank between.
+    """
     found: Dict[str, str] = {}
     for value in values:
-        if not heads:
-            break
-        key = name(min(heads, key=lambda head: _distance(head, value))[2])
-        found[key] = found[key] + " " + value[2] if key in found else value[2]
+        words = _WORD.finditer(value[2]) if _labels_above(heads, value) > 1 else ()
+        parts = [(value[0] + word.start(), value[0] + word.end(), word.group()) for word in words] or [value]
+        for part in parts if heads else []:
+            key = name(min(heads, key=lambda head: _distance(head, part))[2])
+            found[key] = found[key] + " " + part[2] if key in found else part[2]
     return found
+
+
+def _labels_above(heads: Sequence[Field], value: Field) -> int:
+    return sum(_distance(head, value) < 0 for head in heads)
 
 
 def _distance(head: Field, value: Field) -> int:
@@ -222,11 +237,3 @@ def columns(header: str, below: str = "") -> List[Field]:
             head = heads[nearest]
             heads[nearest] = (min(head[0], start), max(head[1], end), head[2])
     return heads
-
-
-def place(heads: Sequence[Field], line: str) -> Dict[str, str]:
-    """The values of a line by the `name` of the label above: in order when they are as many, else by position."""
-    values = join_pairs(fields(line))
-    if len(values) == len(heads):
-        return {name(head[2]): value[2] for head, value in zip(heads, values)}
-    return assign(heads, values)

@@ -9,7 +9,7 @@ from gputop.remote.sample import Row, Sample, new_sample
 ROUTE = "tpu-info"
 VENDOR = "google"
 
-_NUMBER = re.compile(r"(\d{1,4})$")
+_NUMBER = re.compile(r"(?:^|^/.*\D)(\d{1,4})$")
 _TITLE = re.compile(
     r"\bTPU (?:Chips|Process Info|Runtime Utilization|Duty Cycle|HBM Usage)|^\W*Libtpu version", re.MULTILINE
 )
