@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from readings import readings
+
 from gputop.cli.main import COMMANDS as CLI_COMMANDS
 from gputop.cli.main import SCREEN, parser_for
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
@@ -151,6 +153,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "device-values": device_values,
     "glossary": glossary,
     "example-inventory": example_inventory,
+    "readings": readings,
 }
 
 
