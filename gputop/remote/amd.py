@@ -3,11 +3,10 @@
 JSON, text and CSV carry the same keys in the same order, so all become the same nested dictionaries first.
 """
 
-import csv
 import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from gputop.remote import amd_tables, cells, failures, keyed, lenient_json, quantities
+from gputop.remote import amd_tables, cells, failures, keyed, lenient_json, quantities, tables
 from gputop.remote.amd_partitions import fold
 from gputop.remote.sample import Row, Sample, new_sample, problem
 
@@ -288,7 +287,7 @@ def _csv_items(text: str) -> List[Dict[str, Any]]:
         if _CSV.match(line):
             names = [name.strip() for name in line.split(",")]
         elif names and line.strip():
-            row = next(csv.reader([line]), [])
+            row = tables.comma_separated(line)
             if len(row) == len(names):
                 found.append(dict(zip(names, row)))
     return [item for item in found if _index(item) is not None]

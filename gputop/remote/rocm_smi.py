@@ -1,4 +1,4 @@
-"""AMD: `rocm-smi` as JSON (ROCm 4 to 7) and as its concise table. Hygon's tools print the same."""
+"""AMD: `rocm-smi` as JSON (ROCm 4 to 7), as CSV, as lines and as its concise table. Hygon's tools print the same."""
 
 import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -23,6 +23,7 @@ _SPEED = re.compile(r"\(([\d.]+\s*GT/s)\s+x(\d+)\)")
 _LISTED = re.compile(
     r"^(?:GPU|DCU|HCU)\[(?P<card>\d{1,4})\]\s*:\s*(?P<key>[^:\n]+?)\s*:[ \t]+(?P<cell>.*)$", re.MULTILINE
 )
+_CSV = re.compile(r"^device,.*\(", re.MULTILINE)
 _CLOCK = re.compile(r"\d+\s*[MG]hz", re.IGNORECASE)
 
 
@@ -73,7 +74,7 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
 
 def looks_like(text: str) -> bool:
     head = text[:20000]
-    if _CARD.search(head) or _BANNER.search(head) or _LISTED.search(head):
+    if _CARD.search(head) or _CSV.search(head) or _BANNER.search(head) or _LISTED.search(head):
         return True
     if any(_is_head(line) for line in head.split("\n")[:60]):
         return True
@@ -104,6 +105,8 @@ def _cards(text: str) -> Tuple[List[Tuple[int, Dict[str, str]]], Dict[str, str]]
                     found.setdefault(str(name), {}).update(_strings(values))
     if not found and _CARD.search(text):
         found = _scan(text)
+    if not found and _CSV.search(text):
+        found = _csv_cards(text)
     if not found:
         for line in _LISTED.finditer(text):
             found.setdefault("card" + line.group("card"), {}).setdefault(
@@ -111,6 +114,19 @@ def _cards(text: str) -> Tuple[List[Tuple[int, Dict[str, str]]], Dict[str, str]]
             )
     cards = [(int(name[4:]), found[name]) for name in found if re.match(r"card\d{1,4}$", name)]
     return cards, found.get("system", {})
+
+
+def _csv_cards(text: str) -> Dict[str, Dict[str, str]]:
+    """A header that begins with `device`, then a row a card."""
+    found: Dict[str, Dict[str, str]] = {}
+    names: List[str] = []
+    for line in text.split("\n"):
+        row = tables.comma_separated(line)
+        if row[:1] == ["device"]:
+            names = [_key(name) for name in row]
+        elif row and len(row) == len(names):
+            found[row[0]] = dict(zip(names, row))
+    return found
 
 
 def _strings(values: Dict[str, Any]) -> Dict[str, str]:

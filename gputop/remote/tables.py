@@ -7,6 +7,7 @@ Three grammars:
 `columns` and `place`: no lines at all; the position of the labels tells the columns.
 """
 
+import csv
 import re
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -67,6 +68,14 @@ def cells_of(line: str) -> List[str]:
     """The cells of a line of a table, blanks kept."""
     body = line.strip()[1:]
     return (body[:-1] if body.endswith("|") else body).split("|")
+
+
+def comma_separated(line: str) -> List[str]:
+    """The cells of a line of CSV; none of a line that is no CSV."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]), [])] if "," in line else []
+    except csv.Error:
+        return []
 
 
 def stacked(text: str) -> Tuple[List[str], List[Table]]:

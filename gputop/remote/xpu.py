@@ -4,7 +4,6 @@ Values that the tool gives a tile are made one of the card: power and memory are
 that of the hottest tile, use and clocks are the mean.
 """
 
-import csv
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -210,7 +209,7 @@ def _read_dump(rows: _Rows, text: str) -> None:
         if _DUMP.match(line):
             names = [tables.name(name) for name in line.split(",")]
             continue
-        parts = [part.strip() for part in next(csv.reader([line]), [])] if line.strip() and '"' not in line else []
+        parts = tables.comma_separated(line)
         if not names or len(parts) != len(names):
             continue
         values = dict(zip(names, parts))

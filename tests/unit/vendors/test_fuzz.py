@@ -130,6 +130,14 @@ def test_any_json_like_text(text: str) -> None:
     lenient_json.documents(text)
 
 
+def test_lines_that_no_csv_may_have_are_no_trouble() -> None:
+    for head in ("device,GPU use (%)", "gpu,power_usage", "Timestamp, DeviceId, GPU Power (W)"):
+        for cell in ("9" * 200_000, "\0", '"', "\r"):
+            text = f"{head}\n0,{cell}\ncard0,0,{cell}\n"
+            for known in READERS:
+                check(known.read(text), text)
+
+
 def test_json_nested_without_end_is_no_trouble() -> None:
     for text in ("[" * 20_000, '{"a":' * 20_000, '[{"gpu":0,"usage":' + "[" * 10_000):
         lenient_json.documents(text)

@@ -89,6 +89,17 @@ def test_lines_of_options_are_read_like_json() -> None:
     assert two.get("utilization_percent") is None
 
 
+def test_csv_has_the_keys_of_the_json() -> None:
+    text = (
+        "device,GPU use (%),Temperature (Sensor edge) (C),VRAM Total Memory (B),Card Series\n"
+        "card0,5,31.0,1048576,Instinct\ncard1,N/A,N/A,1048576,Instinct\n\n"
+    )
+    assert rocm_smi.looks_like(text)
+    one, two = rocm_smi.read(text)["devices"]
+    assert (one["utilization_percent"], one["temperature_celsius"], one["memory_total_bytes"]) == (5, 31, 1 << 20)
+    assert (two["model"], two.get("utilization_percent"), two.get("temperature_celsius")) == ("Instinct", None, None)
+
+
 CONCISE = """\
 ======================= ROCm System Management Interface =======================
 ================================= Concise Info =================================
