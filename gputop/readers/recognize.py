@@ -106,6 +106,18 @@ def recognize(text: str, formats: Sequence[Format] = FORMATS) -> Format | None:
     return next((known for known in formats if known.looks_like(text)), None)
 
 
+def matching(text: str, formats: Sequence[Format] = FORMATS) -> list[Format]:
+    """The formats to read `text` by: one, and that of kernel logs as well where a log follows an output."""
+    first = recognize(text, formats)
+    if first is None or first in LAST:
+        return [] if first is None else [first]
+    logs = [known for known in formats if known.read is kernel_log.read][:1]
+    if first in logs:
+        other = recognize(text, [known for known in formats if known.read is not kernel_log.read and known not in LAST])
+        return [first] if other is None else [other, first]
+    return [first, *(log for log in logs if log.looks_like(text))]
+
+
 def formats_of(tool: str) -> tuple[Format, ...]:
     """The formats that `tool` may mean: those of that name, or whose name begins with its words."""
     if nvidia_csv.columns_of(tool):
@@ -127,9 +139,9 @@ def read_text(text: str, tool: str | None = None) -> Sample:
         parts = bug_report.sections(text)
         samples = [known.read(part) for part in parts if (known := recognize(part, formats)) is not None]
         return join(samples) if samples else unrecognized(text, formats)
-    known = recognize(text, formats)
-    if known is not None:
-        return known.read(text)
+    found = matching(text, formats)
+    if found:
+        return found[0].read(text) if len(found) == 1 else join([one.read(text) for one in found])
     forced = formats[0].read(text) if len(formats) == 1 else None
     is_something = forced is not None and any(forced[part] for part in ("devices", "events", "facts", "problems"))
     return forced if forced is not None and is_something else unrecognized(text, formats)

@@ -165,6 +165,15 @@ def test_a_bug_report_is_one_host_with_all_that_its_parts_say() -> None:
     assert sample["facts"]["driver_version"] == "340.29"
 
 
+def test_a_kernel_log_below_an_output_is_read_as_well() -> None:
+    log = "[   12.345678] NVRM: Xid (PCI:0000:02:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
+    for text in (inputs.DRIVER_340 + log, log + inputs.DRIVER_340):
+        sample = read_text(text)
+        assert [row["index"] for row in sample["devices"]] == [0, 1]
+        assert [event["code"] for event in sample["events"]] == [79]
+        assert sample["route"] == "nvidia-smi"
+
+
 def test_the_tool_is_told_by_its_first_words() -> None:
     assert [known.name for known in formats_of("nvidia-smi mig")] == ["nvidia-smi mig -lgi"]
     assert len(formats_of("nvidia-smi")) > 10
