@@ -71,6 +71,7 @@ class LocalProcess:
         self._child = child
         self._stdin = child.stdin
         self._stdout = child.stdout
+        self._reading = asyncio.Lock()
         self._stderr = b""
         self._stderr_reader = asyncio.create_task(self._keep_stderr(child.stderr))
         self._closing: asyncio.Task[int | None] | None = None
@@ -80,7 +81,8 @@ class LocalProcess:
         await self._stdin.drain()
 
     async def read(self) -> bytes:
-        return await self._stdout.read(READ_BYTES)
+        async with self._reading:  # whoever closes it reads as well
+            return await self._stdout.read(READ_BYTES)
 
     async def close(self) -> int | None:
         # A task of its own: whoever waits for the end may be cancelled, the end comes all the same.
@@ -100,7 +102,8 @@ class LocalProcess:
                 await self._child.wait()
         except TimeoutError:
             pass
-        self._kill_group()
+        finally:
+            self._kill_group()
         status = await self._child.wait()
         await asyncio.gather(drained, self._stderr_reader)
         return status if status >= 0 else None
@@ -113,7 +116,7 @@ class LocalProcess:
 
     async def _discard_output(self) -> None:
         """A program blocked in a write cannot see that its input has ended."""
-        while await self._stdout.read(READ_BYTES):
+        while await self.read():
             pass
 
     async def _keep_stderr(self, stream: asyncio.StreamReader) -> None:
