@@ -9,7 +9,7 @@ from gputop.catalog import format as show
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.domain.reading import ProcessReading
-from gputop.fleet.occupancy import FRESH
+from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
 from gputop.fleet.series import HOST
 from gputop.tui.columns import Column
 from gputop.tui.draw import Span, Spans, meter, remote, trend
@@ -206,10 +206,23 @@ def gpu_processes(row: GpuRow, look: Look, width: int) -> Spans:
         used = len({(item.gpu_instance_id, item.compute_instance_id) for item in row.processes})
         return ((f"{used} of {len(row.partitions)} slices", "dim"),)
     if not row.processes:
-        return (("free", "dim"),) if row.any_value("processes_known") else (ABSENT,)
+        return _without_processes(row)
     first, *others = sorted(row.processes, key=lambda process: -(process.memory_used_bytes or 0))
     more: tuple[Span, ...] = ((f"+{len(others)} ", "dim"),) if others else ()
     return ((remote(first.user) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
+
+
+def _without_processes(row: GpuRow) -> Spans:
+    """`free` only where nothing runs and nothing is held."""
+    if not row.any_value("processes_known"):
+        return (ABSENT,)
+    held = (row.memory_percent or 0.0) >= HELD_PERCENT
+    busy = (row.value("utilization_percent") or 0.0) >= BUSY_UTILIZATION_PERCENT
+    return (("no process seen", "dim"),) if held or busy else (("free", "dim"),)
+
+
+HELD_PERCENT = 5.0
+"""Share of a device's memory from which it does not count as free."""
 
 
 def process_command(process: ProcessReading) -> str:
@@ -339,7 +352,7 @@ PROCESSES = View(
         Column(id="container", title="CONTAINER", cell=lambda row, look, width: _text(remote(row.first.container, "")),
                width=10, most=16, rank=9, sort=lambda row: row.first.container, letter="c"),
         Column(id="command", title="COMMAND", cell=lambda row, look, width: ((process_command(row.first), "dim"),),
-               width=10, good=30, most=400, rank=3, sort=lambda row: row.first.command or row.first.name, letter="d"),
+               width=18, good=30, most=400, rank=3, sort=lambda row: row.first.command or row.first.name, letter="d"),
     ),
 )  # fmt: skip
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import json, to_builtins
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Key
 from textual.widgets import Input
 
-from gputop.export.document import document
 from gputop.fleet.fleet import Fleet
+from gputop.fleet.totals import Totals, totals
 from gputop.query.filter import Predicate, parse_filter
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
 from gputop.tui.draw import Spans, remote
-from gputop.tui.rows import GpuRow, HostRow, ProcessRow, Row, reason
+from gputop.tui.rows import reason
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import RowScreen
 from gputop.tui.summary import footer, header, header_height, table_header
@@ -43,6 +42,8 @@ class FleetScreen(CommandScreen):
         self.filter_text = ""
         self.awaits_sort_letter = False
         self._passes: Predicate | None = None
+        self._summed: Fleet | None = None
+        self._totals = Totals()
 
     def compose(self) -> ComposeResult:
         yield Lines(id="header", ground="head")
@@ -85,7 +86,7 @@ class FleetScreen(CommandScreen):
         fleet, look = self.gputop.fleet, self.gputop.look
         self.table.show(fleet, look, self._passes)
         self._draw_frame()
-        lost = self.table.lost_row
+        lost, self.table.lost_row = self.table.lost_row, None
         if lost is not None:
             now = self.table.cursor_row
             where = f"; the cursor is on {' '.join(now.key)} now" if now is not None else ""
@@ -96,7 +97,9 @@ class FleetScreen(CommandScreen):
         fleet, look = self.gputop.fleet, self.gputop.look
         width, height = self.size
         head = self.gputop.head(self)
-        lines = header(fleet, head, look, width, height)
+        if self._summed is not fleet:
+            self._summed, self._totals = fleet, totals(fleet)
+        lines = header(fleet, self._totals, head, look, width, height)
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             lines += [(("pane too small"[: max(0, width)], "faint"),)]
         self.query_one("#header", Lines).show(lines)
@@ -251,10 +254,8 @@ class FleetScreen(CommandScreen):
 
     def do_row_copy(self) -> None:
         row = self.table.cursor_row
-        if row is None:
-            return
-        self.gputop.copy_to_clipboard(row_json(row, self.gputop.fleet))
-        self.gputop.say("sent to the clipboard, if the terminal allows it (OSC 52)")
+        if row is not None:
+            self.gputop.copy(row)
 
     # --- the filter -----------------------------------------------------------------------------------------
 
@@ -291,22 +292,3 @@ class FleetScreen(CommandScreen):
             self.gputop.go("hosts")
         else:
             self.gputop.do_quit_now()
-
-
-def row_json(row: Row, fleet: Fleet) -> str:
-    """The row as JSON, under the names of the JSON output."""
-    found = to_builtins(document(Fleet(as_of=fleet.as_of, source=fleet.source, hosts={row.host.name: row.host})))
-    host = found["hosts"][0]
-    value: object = host
-    match row:
-        case HostRow():
-            value = host
-        case GpuRow():
-            value = {"host": row.host.name, **host["devices"][row.position]}
-        case ProcessRow():
-            value = {
-                "host": row.host.name,
-                "devices": sorted({reading.device_index for reading in row.readings}),
-                "processes": [to_builtins(reading) for reading in row.readings],
-            }
-    return json.format(json.encode(value), indent=2).decode()
