@@ -176,7 +176,7 @@ def gpu_sign(row: GpuRow, look: Look, width: int) -> Spans:
         return (SIGNS[row.host.link.state],)
     if row.state in ("lost", "error"):
         return (LOST,)
-    return (TROUBLED,) if row.position in row.host.device_problems else (SIGNS[LinkState.OK],)
+    return (TROUBLED,) if row.is_problem else (SIGNS[LinkState.OK],)
 
 
 def gpu_utilization(row: GpuRow, look: Look, width: int) -> Spans:
@@ -350,7 +350,7 @@ PROCESSES = View(
         Column(id="job", title="JOB", cell=lambda row, look, width: _text(remote(row.first.job, "")), width=11, most=16,
                rank=8, sort=lambda row: row.first.job, letter="j"),
         Column(id="container", title="CONTAINER", cell=lambda row, look, width: _text(remote(row.first.container, "")),
-               width=10, most=16, rank=9, sort=lambda row: row.first.container, letter="c"),
+               width=10, most=16, rank=20, sort=lambda row: row.first.container, letter="c"),
         Column(id="command", title="COMMAND", cell=lambda row, look, width: ((process_command(row.first), "dim"),),
                width=18, good=30, most=400, rank=3, sort=lambda row: row.first.command or row.first.name, letter="d"),
     ),

@@ -13,6 +13,7 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from gputop.domain.link import LinkState
+from gputop.domain.problem import ProblemKind
 from gputop.fleet.collector import Update
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
@@ -21,7 +22,7 @@ from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
 from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
-from tests.tui.builders import NOW, a_gpu_frame, a_host, an_app, dark, odd_fleet, wide_fleet
+from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, wide_fleet
 
 
 def table(app: GputopApp) -> FleetTable:
@@ -323,6 +324,23 @@ async def test_a_lost_gpu_comes_before_the_gpus_of_hosts_that_are_away() -> None
     async with app.run_test(size=(120, 36)):
         first = table(app).rows[0]
         assert first.key == ("gpu-003", "GPU-gpu-003-5")
+
+
+async def test_what_is_wrong_with_a_source_stands_above_the_footer() -> None:
+    fleet, series = odd_fleet()
+    broken = a_problem(ProblemKind.INTERNAL, "the source ssh broke", hint="it is started again in 5 s")
+    app = an_app(structs.replace(fleet, problems=(broken,)), series)
+    async with app.run_test(size=(120, 36)):
+        assert "✕ the source ssh broke; it is started again in 5 s" in app.screen_lines()[-2]
+
+
+async def test_what_is_merely_worth_knowing_makes_no_row_a_problem() -> None:
+    note = a_problem(ProblemKind.PROCESSES_UNRELIABLE, "processes of other containers are not seen")
+    host = a_host("gpu-1", a_gpu_frame("gpu-1", [10.0] * 2), device_problems={0: (note,)})
+    app = an_app(Fleet(as_of=NOW, hosts={"gpu-1": host}), view="gpus")
+    async with app.run_test(size=(120, 36)):
+        assert not any(row.is_problem for row in table(app).rows)
+        assert "▲ gpu-1" not in shown(app)
 
 
 async def test_old_values_of_a_host_that_is_away_are_not_shown_as_its_present() -> None:

@@ -77,17 +77,18 @@ class FleetScreen(CommandScreen):
         for name, shown in (("titles", fits), ("table", fits), ("footer", fits and height > 10)):
             self.query_one(f"#{name}").display = shown
         fleet = self.gputop.fleet
-        self.query_one("#reason").display = fits and height > 14 and len(fleet.hosts) > REASONS_UP_TO_HOSTS
+        wants_reason = len(fleet.hosts) > REASONS_UP_TO_HOSTS or bool(fleet.problems)
+        self.query_one("#reason").display = fits and height > 14 and wants_reason
         bar = self.query_one("#header", Lines)
         bar.styles.height = lines if fits else max(1, height)
-        self._draw_table()
+        self._draw_table(is_own_doing=False)
 
-    def _draw_table(self) -> None:
-        fleet, look = self.gputop.fleet, self.gputop.look
-        self.table.show(fleet, look, self._passes)
+    def _draw_table(self, *, is_own_doing: bool = True) -> None:
+        """`is_own_doing`: the user changed what is shown, so that nobody wonders where a row went."""
+        self.table.show(self.gputop.fleet, self.gputop.look, self._passes)
         self._draw_frame()
         lost, self.table.lost_row = self.table.lost_row, None
-        if lost is not None:
+        if lost is not None and not is_own_doing:
             now = self.table.cursor_row
             where = f"; the cursor is on {' '.join(now.key)} now" if now is not None else ""
             self.gputop.say(f"{' '.join(lost)} left the table{where}")
@@ -106,10 +107,16 @@ class FleetScreen(CommandScreen):
         state = self.state
         titles = table_header(self.table.placed, state.sort, state.descending, look, width)
         self.query_one("#titles", Lines).show([titles])
-        row = self.table.cursor_row
-        why: Spans = ((" " + remote(reason(row.host, fleet.as_of), ""), "dim"),) if row is not None else ()
-        self.query_one("#reason", Lines).show([look.plain(why)])
+        self.query_one("#reason", Lines).show([look.plain(self._reason(fleet))])
         self.query_one("#footer", Lines).show([self._footer(fleet, width)])
+
+    def _reason(self, fleet: Fleet) -> Spans:
+        """What is wrong with a source as a whole; else with the host under the cursor."""
+        if fleet.problems:
+            problem = fleet.problems[-1]
+            return ((" ✕ ", "bad"), (remote("; ".join(filter(None, (problem.summary, problem.hint)))), "text"))
+        row = self.table.cursor_row
+        return ((" " + remote(reason(row.host, fleet.as_of), ""), "dim"),) if row is not None else ()
 
     def _footer(self, fleet: Fleet, width: int) -> Spans:
         look = self.gputop.look
