@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
+from asyncio.subprocess import PIPE
 
 from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
+from gputop.transport.spawn import signal_group, spawn
 
 READ_BYTES = 64 * 1024
 STDERR_TAIL_BYTES = 8 * 1024
@@ -38,15 +39,7 @@ class ProcessConnection:
 
     async def start(self, command: str) -> LocalProcess | LinkFailure:
         try:
-            child = await asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            child = await spawn("/bin/sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
         except OSError as error:
             problem = Problem(kind=ProblemKind.NO_SHELL, summary="/bin/sh cannot be started", detail=str(error))
             return LinkFailure(state=LinkState.UNSUPPORTED, problem=problem)
@@ -103,16 +96,10 @@ class LocalProcess:
         except TimeoutError:
             pass
         finally:
-            self._kill_group()
+            signal_group(self._child, signal.SIGKILL)
         status = await self._child.wait()
         await asyncio.gather(drained, self._stderr_reader)
         return status if status >= 0 else None
-
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self._child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # all of it has ended
 
     async def _discard_output(self) -> None:
         """A program blocked in a write cannot see that its input has ended."""

@@ -11,9 +11,7 @@ from tests.architecture.tree import modules, name_of, parse, uses
 CLOCK = ("gputop/domain/clock.py", "gputop/remote/machine.py")
 PROCESSES = (
     "gputop/remote/machine.py",
-    "gputop/transport/process.py",
-    "gputop/transport/reach.py",
-    "gputop/transport/sshconfig.py",
+    "gputop/transport/spawn.py",
     "gputop/sources/demo_server.py",
 )
 THREADS = ("gputop/remote/", "gputop/transport/resolve.py")
