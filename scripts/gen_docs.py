@@ -15,7 +15,7 @@ from pathlib import Path
 from readings import readings
 
 from gputop.cli.main import COMMANDS as CLI_COMMANDS
-from gputop.cli.main import SCREEN, parser_for
+from gputop.cli.main import SCREEN, Command, parser_for
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
 from gputop.tui.commands import Scope
 
@@ -94,19 +94,31 @@ def keys() -> str:
 
 
 def commands() -> str:
-    parts = []
+    common = common_options()
+    parts = ["## Every command\n\n" + option_table([option for option in options_of(SCREEN) if option in common])]
     for command in (SCREEN, *CLI_COMMANDS):
         title = f"gputop {command.name}".strip()
         usage = " ".join([title, "[OPTION ...]", *(["[HOST ...]"] if command.takes_hosts else [])])
-        rows = [
-            (", ".join(code(spelling) for spelling in option), one_line(text)) for option, text in options_of(command)
-        ]
         summary = f"{command.summary[0].upper()}{command.summary[1:]}."
-        parts.append(f"## {title}\n\n`{usage}`\n\n{summary}\n\n" + table(("option", "meaning"), rows))
+        part = f"## {title}\n\n`{usage}`\n\n{summary}"
+        own = [option for option in options_of(command) if option not in common]
+        parts.append(f"{part}\n\n{option_table(own)}" if own else part)
     return "\n\n".join(parts)
 
 
-def options_of(command: object) -> Iterator[tuple[list[str], str]]:
+def option_table(options: list[tuple[tuple[str, ...], str]]) -> str:
+    rows = [(", ".join(code(spelling) for spelling in spellings), one_line(text)) for spellings, text in options]
+    return table(("option", "meaning"), rows)
+
+
+def common_options() -> list[tuple[tuple[str, ...], str]]:
+    """Options that every command has."""
+    first, *others = [list(options_of(command)) for command in (SCREEN, *CLI_COMMANDS)]
+    return [option for option in first if all(option in other for other in others)]
+
+
+def options_of(command: Command) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each option of a command, as it is spelled with its value, and its help."""
     parser = parser_for(command)
     for action in parser._actions:
         if action.option_strings and action.help is not argparse.SUPPRESS:
@@ -115,7 +127,7 @@ def options_of(command: object) -> Iterator[tuple[list[str], str]]:
                 value = " " + "|".join(str(choice) for choice in action.choices)
             if isinstance(action, argparse.BooleanOptionalAction):
                 value = ""
-            yield [f"{spelling}{value}" for spelling in action.option_strings], action.help or ""
+            yield tuple(f"{spelling}{value}" for spelling in action.option_strings), action.help or ""
 
 
 def exit_codes() -> str:

@@ -164,7 +164,9 @@ class _Talk:
     async def close(self) -> None:
         self._writing.cancel()
         self._beating.cancel()
-        await asyncio.gather(self._writing, self._beating, return_exceptions=True)
+        for outcome in await asyncio.gather(self._writing, self._beating, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
 
     async def _write(self) -> None:
         try:

@@ -71,7 +71,7 @@ class Agent:
             late = self._machine.monotonic() - due
             if late >= 0:
                 due += interval * max(1, math.ceil(late / interval))
-            self._wait(due)
+            self._wait(due, interval)
             if interval != self._interval:
                 self._route.set_interval(self._interval)
                 due = self._machine.monotonic()
@@ -162,9 +162,8 @@ class Agent:
 
     # listening
 
-    def _wait(self, due: float) -> None:
-        """Until `due` (monotonic), or until the controller wants something else."""
-        interval = self._interval
+    def _wait(self, due: float, interval: float) -> None:
+        """Until `due` (monotonic), or until the controller wants another interval or a sample now."""
         with self._heard:
             while not self._sample_wanted and self._interval == interval:
                 left = due - self._machine.monotonic()

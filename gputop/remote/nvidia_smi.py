@@ -306,8 +306,7 @@ class Picture:
             elif now - at > patience:
                 values["state"] = "error"
                 if self._failure is None:
-                    sample.device_problems[position] = [problem.probe_hung("nvidia-smi", now - at, 0.0)]
-                    sample.device_problems[position][0].pop("since")
+                    sample.device_problems[position] = [problem.probe_hung("nvidia-smi", now - at, None)]
             else:
                 merged = dict(self._slow_rows.get(_key(device), {}), **row)
                 values.update((key, cell) for key, cell in merged.items() if key not in _NOT_METRICS)

@@ -1,6 +1,5 @@
 """Single NVML calls, whose failures are values."""
 
-import ctypes
 from typing import Any, Callable, List, Optional, Set, Tuple
 
 UNINITIALIZED = 1
@@ -107,14 +106,23 @@ class Calls:
         return result
 
 
-class ProcessInfoV1(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong)]
+class ProcessV1:
+    """A row of the first form of the process list, with the names of the later ones."""
 
     gpuInstanceId = None
     computeInstanceId = None
 
+    def __init__(self, pid: int, used: int) -> None:
+        self.pid = pid
+        self.usedGpuMemory = used
 
-def _processes_v1(nvml: Any, handle: Any, name: str) -> List[ProcessInfoV1]:
+
+def _processes_v1(nvml: Any, handle: Any, name: str) -> List[ProcessV1]:
+    import ctypes  # here, because a Python may lack it, and then there is no NVML either
+
+    class Info(ctypes.Structure):
+        _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong)]
+
     function = getattr(nvml.nvmlLib, name, None)
     if function is None:
         raise nvml.NVMLError(FUNCTION_NOT_FOUND)
@@ -124,9 +132,9 @@ def _processes_v1(nvml: Any, handle: Any, name: str) -> List[ProcessInfoV1]:
         return []
     if status != INSUFFICIENT_SIZE:
         raise nvml.NVMLError(status)
-    count.value = count.value * 2 + 5
-    rows = (ProcessInfoV1 * count.value)()
+    count.value = count.value * 2 + 5  # more may have started since
+    rows = (Info * count.value)()
     status = function(handle, ctypes.byref(count), rows)
     if status != 0:
         raise nvml.NVMLError(status)
-    return list(rows[: count.value])
+    return [ProcessV1(row.pid, row.used) for row in rows[: count.value]]

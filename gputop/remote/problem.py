@@ -67,7 +67,7 @@ def device_error(summary: str, detail: Optional[str] = None, since: Optional[flo
     return problem("device-error", summary, detail, None, since)
 
 
-def probe_hung(call: str, seconds: float, since: float) -> Problem:
+def probe_hung(call: str, seconds: float, since: Optional[float]) -> Problem:
     hint = "the driver hangs; dmesg tells more, a reboot may be needed"
     return problem("probe-hung", "%s has not returned for %d s" % (call, seconds), None, hint, since)
 

@@ -79,7 +79,7 @@ class SmiRoute:
                 self._apps_at = now + max(_APPS_SECONDS, self._interval)
                 self._ask(list(nvidia_smi.APPS_QUERY), self._picture.take_apps)
             elif now >= self._slow_at:
-                self._slow_at = self._listing_at = now + self._options.slow
+                self._slow_at = now + self._options.slow
                 self._listing_at = now
                 self._processes.forget()
                 self._ask([self._picture.slow.argument, nvidia_smi.CSV], self._take_slow)

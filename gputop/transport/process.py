@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
+from asyncio.subprocess import PIPE
 
 from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
+from gputop.transport.spawn import signal_group, spawn
 
 READ_BYTES = 64 * 1024
 STDERR_TAIL_BYTES = 8 * 1024
@@ -38,15 +39,7 @@ class ProcessConnection:
 
     async def start(self, command: str) -> LocalProcess | LinkFailure:
         try:
-            child = await asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            child = await spawn("/bin/sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
         except OSError as error:
             problem = Problem(kind=ProblemKind.NO_SHELL, summary="/bin/sh cannot be started", detail=str(error))
             return LinkFailure(state=LinkState.UNSUPPORTED, problem=problem)
@@ -71,6 +64,7 @@ class LocalProcess:
         self._child = child
         self._stdin = child.stdin
         self._stdout = child.stdout
+        self._reading = asyncio.Lock()
         self._stderr = b""
         self._stderr_reader = asyncio.create_task(self._keep_stderr(child.stderr))
         self._closing: asyncio.Task[int | None] | None = None
@@ -80,7 +74,8 @@ class LocalProcess:
         await self._stdin.drain()
 
     async def read(self) -> bytes:
-        return await self._stdout.read(READ_BYTES)
+        async with self._reading:  # whoever closes it reads as well
+            return await self._stdout.read(READ_BYTES)
 
     async def close(self) -> int | None:
         # A task of its own: whoever waits for the end may be cancelled, the end comes all the same.
@@ -100,20 +95,15 @@ class LocalProcess:
                 await self._child.wait()
         except TimeoutError:
             pass
-        self._kill_group()
+        finally:
+            signal_group(self._child, signal.SIGKILL)
         status = await self._child.wait()
         await asyncio.gather(drained, self._stderr_reader)
         return status if status >= 0 else None
 
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self._child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # all of it has ended
-
     async def _discard_output(self) -> None:
         """A program blocked in a write cannot see that its input has ended."""
-        while await self._stdout.read(READ_BYTES):
+        while await self.read():
             pass
 
     async def _keep_stderr(self, stream: asyncio.StreamReader) -> None:

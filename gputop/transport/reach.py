@@ -6,9 +6,11 @@ import asyncio
 import os
 import signal
 import socket
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 
 from gputop.transport.resolve import Address
+from gputop.transport.spawn import signal_group, spawn
 
 HEAD_START_SECONDS = 0.25
 """How long an address has to itself before the next one is tried beside it (RFC 8305)."""
@@ -97,15 +99,9 @@ class Proxy:
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)
-            process = await asyncio.create_subprocess_exec(
-                os.environ.get("SHELL") or "/bin/sh",
-                "-c",
-                f"exec {command}",
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            shell = os.environ.get("SHELL") or "/bin/sh"
+            stream = theirs.fileno()
+            process = await spawn(shell, "-c", f"exec {command}", stdin=stream, stdout=stream, stderr=PIPE)
         except BaseException:
             ours.close()
             raise
@@ -118,25 +114,19 @@ class Proxy:
         self.sock.close()
         try:
             if self._process.returncode is None:
-                self._signal(signal.SIGHUP)
+                signal_group(self._process, signal.SIGHUP)
                 try:
                     async with asyncio.timeout(PROXY_GRACE_SECONDS):
                         await self._process.wait()
                 except TimeoutError:
-                    self._signal(signal.SIGKILL)
+                    signal_group(self._process, signal.SIGKILL)
                     await self._process.wait()
             await asyncio.wait([self._listener], timeout=PROXY_GRACE_SECONDS)
         finally:
             if self._process.returncode is None:
-                self._signal(signal.SIGKILL)
+                signal_group(self._process, signal.SIGKILL)
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return  # it has just ended
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None

@@ -14,6 +14,7 @@ import re
 import shlex
 import signal
 import socket
+from asyncio.subprocess import PIPE
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from gputop.domain.host import HostSpec
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.transport.once import Once
+from gputop.transport.spawn import signal_group, spawn
 
 CONCURRENT = 8
 """`ssh -G` takes some milliseconds; a `Match exec` in it as long as it likes."""
@@ -234,13 +236,7 @@ class SshConfig:
         argv, config = _command_line(self._program, query)
         async with self._running:
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *argv,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    start_new_session=True,
-                )
+                process = await spawn(*argv, stdin=PIPE, stdout=PIPE, stderr=PIPE)
             except FileNotFoundError:
                 return None
             except OSError as error:
@@ -254,7 +250,7 @@ class SshConfig:
                 )
             finally:
                 if process.returncode is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    signal_group(process, signal.SIGKILL)
                     await process.wait()
         if process.returncode != 0:
             lines = [line for line in said.decode(errors="replace").splitlines() if "Pseudo-terminal" not in line]

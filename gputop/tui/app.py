@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.command import CommandPalette
-from textual.theme import Theme
+from textual.timer import Timer
 
 from gputop.export.write import replace_file
 from gputop.fleet.fleet import Fleet
@@ -18,16 +18,20 @@ from gputop.fleet.series import SeriesStore
 from gputop.tui.bindings import PaletteCommands, bindings, textual_keymap
 from gputop.tui.bridge import Feed, FleetUpdated, follow
 from gputop.tui.commands import COMMANDS, Command, Scope, with_keymap
+from gputop.tui.copying import row_json
 from gputop.tui.draw import remote
-from gputop.tui.history import History
 from gputop.tui.look import Look
-from gputop.tui.private_api import ScreenApp, ScreenDriver
+from gputop.tui.navigation import Navigator
+from gputop.tui.options import ScreenOptions
+from gputop.tui.rows import Row
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.fleet import FleetScreen
-from gputop.tui.screens.page import HelpScreen, HostScreen, StartScreen
+from gputop.tui.screens.page import HostScreen, StartScreen
 from gputop.tui.summary import Head
 from gputop.tui.terminal import ending_signals, guarded
 from gputop.tui.views import VIEWS
+
+__all__ = ["WANTS_DEMO", "GputopApp", "ScreenOptions", "run_screen"]
 
 STYLES = Path(__file__).parent / "styles"
 
@@ -36,6 +40,9 @@ INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 MESSAGE_SECONDS = 4
 
+COLLECT_AFTER = (20_000, 20, 20)
+"""Thresholds of the garbage collector: with Python's own, 20,000 rows made anew cost 270 ms an update, so 60 ms."""
+
 WANTS_DEMO = -1
 """What `run_screen` returns when the user asks for the demo on the start page."""
 
@@ -43,25 +50,7 @@ EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
 """What is drawn before there is a Fleet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenOptions:
-    """How the screen is to look and behave."""
-
-    theme: Theme
-    ascii_only: bool = False
-    mouse: bool = False
-    keymap: dict[str, str] = field(default_factory=dict)
-    title: str = ""
-    """Shown in the header: the inventory's name."""
-    zone: tzinfo | None = None
-    """Times are shown in it; `None`: this machine's."""
-    view: str = "hosts"
-    """`hosts`, `gpus`, `processes` or `host:NAME`."""
-    interval_seconds: float = 2.0
-    """Where `+` and `_` start from."""
-
-
-class GputopApp(ScreenApp):
+class GputopApp(Navigator):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
     CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss")]
@@ -79,7 +68,7 @@ class GputopApp(ScreenApp):
     ) -> None:
         """`make_feed` is called after the first paint. `watches`: `False` shows the start page."""
         self.options = options
-        super().__init__(driver_class=ScreenDriver)
+        super().__init__(options.view if options.view in VIEWS else "hosts")
         self.register_theme(options.theme)
         self.theme = options.theme.name
         self.ascii_only = options.ascii_only
@@ -88,8 +77,9 @@ class GputopApp(ScreenApp):
         self.series = fixed[1] if fixed else SeriesStore()
         self.paused_at: Fleet | None = None
         self.wants_demo = False
+        self.message = ""
+        self._forget: Timer | None = None
         self.interval_seconds = options.interval_seconds
-        self.history = History()
         self.end_soon: Callable[[int], None] = lambda code: None
         self._make_feed = make_feed
         self._feed: Feed | None = None
@@ -104,7 +94,6 @@ class GputopApp(ScreenApp):
             self.push_screen(StartScreen())
             return
         place = self.options.view
-        self.fleet_screen = FleetScreen(place if place in VIEWS else "hosts")
         self.push_screen(self.fleet_screen)
         if place in VIEWS:
             self.history.visit(place)
@@ -138,11 +127,12 @@ class GputopApp(ScreenApp):
         if self.paused_at is not None and self.newest is not None:
             paused = (self.newest.as_of - self.paused_at.as_of).total_seconds()
         if screen is None:
-            return Head(title=self.options.title, paused_seconds=paused)
+            return Head(title=self.options.title, message=self.message, paused_seconds=paused)
         state = screen.state
         return Head(
-            title=self.options.title, view=screen.view, sort=state.sort, descending=state.descending,
-            filter=screen.filter_text, shown=len(screen.table.rows), marks=len(state.marks), paused_seconds=paused,
+            title=self.options.title, message=self.message, view=screen.view,
+            sort=state.sort, descending=state.descending, filter=screen.filter_text,
+            shown=len(screen.table.rows), marks=len(state.marks), paused_seconds=paused,
         )  # fmt: skip
 
     def on_fleet_updated(self, message: FleetUpdated) -> None:
@@ -155,51 +145,21 @@ class GputopApp(ScreenApp):
             screen.draw()
 
     def say(self, text: str) -> None:
-        """One line for the user, gone by itself."""
-        self.notify(remote(text), timeout=MESSAGE_SECONDS, markup=False)
+        """One line for the user in place of the key hints, gone by itself."""
+        self.message = remote(text)
+        if self._forget is not None:
+            self._forget.stop()
+        self._forget = self.set_timer(MESSAGE_SECONDS, self._forget_message)
+        self._draw()
 
-    # --- navigation -----------------------------------------------------------------------------------------
+    def _forget_message(self) -> None:
+        self.message, self._forget = "", None
+        self._draw()
 
-    def go(self, place: str, *, record: bool = True) -> None:
-        """Show a view or `host:NAME`."""
-        if record:
-            self.history.visit(place)
-        while len(self.screen_stack) > 1 and self.screen is not self.fleet_screen:
-            self.pop_screen()
-        if place in VIEWS:
-            if self.fleet_screen.is_mounted:
-                self.fleet_screen.show_view(place)
-        else:
-            self.push_screen(HostScreen(place.removeprefix("host:")))
-
-    def leave(self) -> None:
-        """Leave a page for what is under it."""
-        if isinstance(self.screen, HostScreen):
-            self.go(self.fleet_screen.view)
-        elif len(self.screen_stack) > 2:
-            self.pop_screen()
-
-    def do_view_hosts(self) -> None:
-        self.go("hosts")
-
-    def do_view_gpus(self) -> None:
-        self.go("gpus")
-
-    def do_view_processes(self) -> None:
-        self.go("processes")
-
-    def do_view_last(self) -> None:
-        self._go_if(self.history.last(), record=True)
-
-    def do_history_back(self) -> None:
-        self._go_if(self.history.back(), record=False)
-
-    def do_history_forward(self) -> None:
-        self._go_if(self.history.forward(), record=False)
-
-    def _go_if(self, place: str | None, *, record: bool) -> None:
-        if place is not None:
-            self.go(place, record=record)
+    def copy(self, row: Row) -> None:
+        """Send a row as JSON to the clipboard of the terminal."""
+        self.copy_to_clipboard(row_json(row, self.fleet))
+        self.say("sent to the clipboard, if the terminal allows it (OSC 52)")
 
     def action_run(self, command_id: str) -> None:
         """Run a command of the registry on the screen in front."""
@@ -209,10 +169,6 @@ class GputopApp(ScreenApp):
             self.do_quit_now()
 
     # --- commands -------------------------------------------------------------------------------------------
-
-    def do_help(self) -> None:
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
 
     def do_palette(self) -> None:
         if isinstance(self.screen, CommandScreen):
@@ -242,9 +198,11 @@ class GputopApp(ScreenApp):
         self.say(f"every host is asked every {seconds:g} s")
 
     def do_retry(self) -> None:
+        if self._feed is None:
+            return
         screen = self.screen
         hosts = (screen.host,) if isinstance(screen, HostScreen) else self.fleet_screen.targets()
-        if self._feed is not None and hosts:
+        if hosts:
             self._feed.retry(hosts)
             self.say(f"asking {hosts[0]} again" if len(hosts) == 1 else f"asking {len(hosts)} hosts again")
 
@@ -268,6 +226,7 @@ class GputopApp(ScreenApp):
 def run_screen(make_feed: Callable[[], Feed] | None, options: ScreenOptions) -> int:
     """Show the screen until the user leaves; the exit code. `make_feed` is called after the first paint; `None` shows
     the start page, and `WANTS_DEMO` is returned when the user asks for the demo there."""
+    gc.set_threshold(*COLLECT_AFTER)
     with guarded() as terminal:
         app = GputopApp(options, make_feed=make_feed, watches=make_feed is not None)
         app.terminal_file = terminal.file

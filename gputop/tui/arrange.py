@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from gputop.catalog import format as show
 from gputop.domain.host import Host
-from gputop.domain.link import TROUBLE
 from gputop.fleet.fleet import Fleet
 from gputop.query.filter import Predicate
 from gputop.query.sort import ordered
@@ -57,11 +56,11 @@ def lines_of(rows: list[Row], *, reasons: bool) -> list[Line]:
     lines: list[Line] = []
     for row in rows:
         lines.append((row, 0))
-        if isinstance(row, HostRow):
-            if reasons and row.host.link.problem is not None and row.host.link.state in TROUBLE:
-                lines.append((row, 1))
-        elif isinstance(row, GpuRow) and row.partitions:
-            lines += [(row, part) for part in range(1, len(row.partitions) + 1)]
+        if isinstance(row, GpuRow):
+            if row.has_partitions and row.state == "ok":
+                lines += [(row, part) for part in range(1, len(row.partitions) + 1)]
+        elif reasons and isinstance(row, HostRow) and row.is_problem and row.host.link.problem is not None:
+            lines.append((row, 1))
     return lines
 
 

@@ -187,4 +187,4 @@ def chart(values: Sequence[float | None], width: int, height: int, *, ascii_only
 def _stretch(values: Sequence[float | None], width: int) -> list[float | None]:
     if width <= len(values):
         return squeeze(values, width)
-    return [values[x * len(values) // width] for x in range(width)]
+    return [values[x * len(values) // width] for x in range(width)] if values else [None] * width

@@ -41,7 +41,7 @@ SIGNS: dict[LinkState, Span] = {
     LinkState.AUTH_FAILED: ("✕", "bad"),
     LinkState.HOST_KEY_REJECTED: ("✕", "bad"),
     LinkState.UNSUPPORTED: ("✕", "bad"),
-    LinkState.PENDING: ("○", "faint"),
+    LinkState.PENDING: ("○", "dim"),
     LinkState.CONNECTING: ("○", "dim"),
 }
 

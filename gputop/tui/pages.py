@@ -12,13 +12,13 @@ from gputop.catalog import format as show
 from gputop.catalog.text import cut
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
-from gputop.domain.problem import Problem
+from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.fleet.series import HOST
 from gputop.tui.arrange import partition_cell
 from gputop.tui.columns import Column, place
 from gputop.tui.commands import Command, Scope, key_sign
 from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
-from gputop.tui.look import SIGNS, WORDS, Look
+from gputop.tui.look import SIGNS, TROUBLED, WORDS, Look
 from gputop.tui.rows import SHOWN, GpuRow, HostRow, ProcessRow, Row, gpu_rows, process_rows, reason
 from gputop.tui.summary import table_header
 from gputop.tui.views import GPUS, PROCESSES, tone, toned
@@ -158,8 +158,9 @@ def _problem_lines(host: Host, look: Look) -> list[Spans]:
     link = host.link.problem
     if link is not None and host.link.state in TROUBLE and all(problem != link for _, problem in named):
         named.insert(0, ("", link))
-    sign, name = SIGNS[host.link.state] if host.link.state in TROUBLE else ("▲", "warn")
+    in_trouble = SIGNS[host.link.state] if host.link.state in TROUBLE else TROUBLED
     for where, problem in named:
+        sign, name = ("·", "dim") if problem.kind in INFORMATIONAL else in_trouble
         since = show.clock_time(problem.since, look.as_of, look.zone) if problem.since else ""
         summary = remote(problem.summary)
         place_name = f"{where}  " if where and where not in summary else ""

@@ -12,11 +12,14 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import IO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.control import Control
 from rich.text import Text
+from textual._compositor import ChopsUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
 
 from gputop.tui.draw import to_ascii
 
@@ -95,12 +98,30 @@ class ScreenDriver(LinuxDriver):
                     self.process_message(event)
 
 
+class ExactUpdate(ChopsUpdate):
+    """A repaint of spans that sends only these spans; Textual's own sends each line from its left edge."""
+
+    def render_segments(self, console: Console) -> str:
+        sequences: list[str] = []
+        for y, x1, x2 in self.spans:
+            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
+                if strip is None or x >= x2 or end <= x1:
+                    continue
+                left = max(x, x1)
+                piece = strip.crop(left - x, min(end, x2) - x)
+                sequences += (Control.move_to(left, y).segment.text, piece.render(console))
+        return "".join(sequences)
+
+
 class ScreenApp(App[int]):
     """What gputop needs of `App` beside its public API."""
 
     terminal_file: IO[str] | None = None
     """Where to draw; `None`: Textual's choice."""
     ascii_only: bool = False
+
+    def __init__(self) -> None:
+        super().__init__(driver_class=ScreenDriver)
 
     end_soon: Callable[[int], None]
     """Sees to it that the process ends soon, with this exit code, whatever hangs."""
@@ -118,6 +139,11 @@ class ScreenApp(App[int]):
     def _end(self, code: int) -> None:
         self.end_soon(code)
         self.exit(code)
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, ChopsUpdate):
+            renderable = ExactUpdate(renderable.chops, renderable.spans, renderable.chop_ends)
+        super()._display(screen, renderable)
 
     def _fatal_error(self) -> None:
         """A traceback without the values of variables: those are other people's hosts and users."""

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
-from gputop.domain.problem import Problem
+from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.domain.reading import Device, Frame, Partition, ProcessReading
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import known
@@ -116,19 +116,19 @@ class HostRow:
 class GpuRow:
     """One device."""
 
-    def __init__(self, host: Host, place: int, position: int) -> None:
-        assert host.frame is not None
+    __slots__ = ("__dict__", "device", "has_partitions", "host", "is_problem", "key", "place", "position", "state")
+
+    def __init__(
+        self, host: Host, place: int, position: int, device: Device, state: str, *, suspect: bool, has_partitions: bool
+    ) -> None:
         self.host = host
         self.place = place
         self.position = position
-        self.device: Device = host.frame.devices[position]
-        self.key: Key = (host.name, self.device.key)
-        self.state: str = host.frame.value("state", position)
-        self.is_problem = host.link.state in TROUBLE and (
-            host.link.state is not LinkState.DEGRADED
-            or self.state in ("lost", "error")
-            or position in host.device_problems
-        )
+        self.device = device
+        self.key: Key = (host.name, device.uuid or device.key)
+        self.state = state
+        self.is_problem = suspect or state in ("lost", "error")
+        self.has_partitions = has_partitions
 
     @property
     def readable(self) -> bool:
@@ -214,7 +214,27 @@ def host_rows(host: Host, place: int) -> list[Row]:
 
 
 def gpu_rows(host: Host, place: int) -> list[Row]:
-    return [GpuRow(host, place, position) for position in range(len(devices_of(host)))]
+    frame = host.frame
+    if frame is None:
+        return []
+    states = frame.column("state") or ["ok"] * len(frame.devices)
+    is_away = host.link.state in TROUBLE and host.link.state not in FRESH
+    suspects = suspect_devices(host)
+    divided = {partition.device_index for partition in frame.partitions} if host.link.state in SHOWN else set()
+    return [
+        GpuRow(host, place, position, device, state, suspect=is_away or position in suspects,
+               has_partitions=position in divided)
+        for position, (device, state) in enumerate(zip(frame.devices, states, strict=True))
+    ]  # fmt: skip
+
+
+def suspect_devices(host: Host) -> set[int]:
+    """Positions of devices with a problem that is more than worth knowing."""
+    return {
+        position
+        for position, problems in host.device_problems.items()
+        if any(problem.kind not in INFORMATIONAL for problem in problems)
+    }
 
 
 def process_rows(host: Host, place: int) -> list[Row]:

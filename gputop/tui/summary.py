@@ -10,7 +10,7 @@ from gputop.catalog import format as show
 from gputop.domain.link import SEVERITY
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
-from gputop.fleet.totals import Totals, totals
+from gputop.fleet.totals import Totals
 from gputop.tui.columns import Placed
 from gputop.tui.commands import Command, key_sign
 from gputop.tui.draw import Span, Spans, fit, remote, shares, spread, width_of
@@ -24,6 +24,8 @@ class Head:
 
     title: str = ""
     """The inventory's name."""
+    message: str = ""
+    """Stands in the footer in place of the key hints."""
     view: str = "hosts"
     sort: str = ""
     descending: bool = False
@@ -43,9 +45,8 @@ def header_height(width: int, height: int) -> int:
     return 3 if width >= 100 and height >= 28 else 2
 
 
-def header(fleet: Fleet, head: Head, look: Look, width: int, height: int) -> list[Spans]:
+def header(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int, height: int) -> list[Spans]:
     """The header for a pane of this size."""
-    sums = totals(fleet)
     match header_height(width, height):
         case 1:
             lines = [_one_line(fleet, sums, head, look, width)]
@@ -64,12 +65,14 @@ def states(fleet: Fleet, *, words: bool) -> Spans:
     """`✕ 1 unreachable  ▲ 2 degraded  ● 20 ok`, worst first."""
     counts = Counter(host.link.state for host in fleet)
     spans: list[Span] = []
+    if not words:
+        signs: dict[Span, int] = {}
+        for state in sorted(counts, key=lambda state: -SEVERITY[state]):
+            signs[SIGNS[state]] = signs.get(SIGNS[state], 0) + counts[state]
+        return tuple((f"{sign}{count} ", name) for (sign, name), count in signs.items())
     for state in sorted(counts, key=lambda state: -SEVERITY[state]):
         sign, name = SIGNS[state]
-        if words:
-            spans += [(f"{sign} {counts[state]} ", name), (f"{WORDS[state]}   ", "text" if name == "bad" else "dim")]
-        else:
-            spans.append((f"{sign}{counts[state]} ", name))
+        spans += [(f"{sign} {counts[state]} ", name), (f"{WORDS[state]}   ", "text" if name == "bad" else "dim")]
     return tuple(spans)
 
 
@@ -200,6 +203,8 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
     right: Spans = ()
     if view is not None:
         right = (("read-only  " if head.read_only else "", "dim"), (f"{head.shown} {view.noun} ", "dim"))
+    if head.message:
+        return look.plain(spread(((f" {head.message}", "strong"),), right, width))
     room = width - width_of(right) - 1
     for command in shown:
         piece: Spans = (

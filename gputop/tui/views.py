@@ -9,7 +9,7 @@ from gputop.catalog import format as show
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.domain.reading import ProcessReading
-from gputop.fleet.occupancy import FRESH
+from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
 from gputop.fleet.series import HOST
 from gputop.tui.columns import Column
 from gputop.tui.draw import Span, Spans, meter, remote, trend
@@ -176,7 +176,7 @@ def gpu_sign(row: GpuRow, look: Look, width: int) -> Spans:
         return (SIGNS[row.host.link.state],)
     if row.state in ("lost", "error"):
         return (LOST,)
-    return (TROUBLED,) if row.position in row.host.device_problems else (SIGNS[LinkState.OK],)
+    return (TROUBLED,) if row.is_problem else (SIGNS[LinkState.OK],)
 
 
 def gpu_utilization(row: GpuRow, look: Look, width: int) -> Spans:
@@ -206,10 +206,23 @@ def gpu_processes(row: GpuRow, look: Look, width: int) -> Spans:
         used = len({(item.gpu_instance_id, item.compute_instance_id) for item in row.processes})
         return ((f"{used} of {len(row.partitions)} slices", "dim"),)
     if not row.processes:
-        return (("free", "dim"),) if row.any_value("processes_known") else (ABSENT,)
+        return _without_processes(row)
     first, *others = sorted(row.processes, key=lambda process: -(process.memory_used_bytes or 0))
     more: tuple[Span, ...] = ((f"+{len(others)} ", "dim"),) if others else ()
     return ((remote(first.user) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
+
+
+def _without_processes(row: GpuRow) -> Spans:
+    """`free` only where nothing runs and nothing is held."""
+    if not row.any_value("processes_known"):
+        return (ABSENT,)
+    held = (row.memory_percent or 0.0) >= HELD_PERCENT
+    busy = (row.value("utilization_percent") or 0.0) >= BUSY_UTILIZATION_PERCENT
+    return (("no process seen", "dim"),) if held or busy else (("free", "dim"),)
+
+
+HELD_PERCENT = 5.0
+"""Share of a device's memory from which it does not count as free."""
 
 
 def process_command(process: ProcessReading) -> str:
@@ -252,10 +265,10 @@ HOSTS = View(
         Column(id="gpus", title="GPUS", cell=host_gpus, width=13, most=22, rank=5, sort=lambda row: row.gpus or None,
                letter="g"),
         Column(id="utilization", title=" UTIL", cell=lambda row, look, width: percent_meter(
-                   row.utilization_percent, look, width), width=5, good=12, most=20, rank=1,
+                   row.utilization_percent, look, width), width=5, good=12, most=14, rank=1,
                sort=lambda row: row.utilization_percent, descending=True, letter="u"),
         Column(id="trend", title="5 MIN", cell=host_trend("utilization_percent"), width=8, good=10, most=30, rank=6),
-        Column(id="memory", title="MEMORY", cell=_host_memory, width=13, good=21, most=28, rank=2,
+        Column(id="memory", title="MEMORY", cell=_host_memory, width=13, good=21, most=24, rank=2,
                sort=lambda row: row.memory_percent, descending=True, letter="m"),
         Column(id="memory-trend", title="MEMORY 5 MIN", cell=host_trend("memory_percent"), width=12, most=20, rank=22),
         Column(id="power", title="POWER", cell=lambda row, look, width: _number(show.watts(
@@ -291,10 +304,10 @@ GPUS = View(
                right=True, pinned=True, gap=1, sort=lambda row: row.device.index, letter="g"),
         Column(id="model", title="MODEL", cell=gpu_model, width=9, most=12, rank=5,
                sort=lambda row: short_model(row.device.model) or None, letter="d"),
-        Column(id="utilization", title=" UTIL", cell=gpu_utilization, width=5, good=12, most=20, rank=1,
+        Column(id="utilization", title=" UTIL", cell=gpu_utilization, width=5, good=12, most=14, rank=1,
                sort=lambda row: row.value("utilization_percent"), descending=True, letter="u"),
         Column(id="trend", title="5 MIN", cell=gpu_trend("utilization_percent"), width=10, most=30, rank=7),
-        Column(id="memory", title="MEMORY", cell=_gpu_memory, width=13, good=20, most=26, rank=2,
+        Column(id="memory", title="MEMORY", cell=_gpu_memory, width=13, good=20, most=22, rank=2,
                sort=lambda row: row.memory_percent, descending=True, letter="m"),
         Column(id="power", title="POWER", cell=_gpu_power, width=9, rank=4, right=True,
                sort=lambda row: row.value("power_watts"), descending=True, letter="p"),
@@ -337,9 +350,9 @@ PROCESSES = View(
         Column(id="job", title="JOB", cell=lambda row, look, width: _text(remote(row.first.job, "")), width=11, most=16,
                rank=8, sort=lambda row: row.first.job, letter="j"),
         Column(id="container", title="CONTAINER", cell=lambda row, look, width: _text(remote(row.first.container, "")),
-               width=10, most=16, rank=9, sort=lambda row: row.first.container, letter="c"),
+               width=10, most=16, rank=20, sort=lambda row: row.first.container, letter="c"),
         Column(id="command", title="COMMAND", cell=lambda row, look, width: ((process_command(row.first), "dim"),),
-               width=10, good=30, most=400, rank=3, sort=lambda row: row.first.command or row.first.name, letter="d"),
+               width=18, good=30, most=400, rank=3, sort=lambda row: row.first.command or row.first.name, letter="d"),
     ),
 )  # fmt: skip
 

@@ -9,7 +9,11 @@ import pytest
 from tests.architecture.tree import modules, name_of, parse, uses
 
 CLOCK = ("gputop/domain/clock.py", "gputop/remote/machine.py")
-PROCESSES = ("gputop/remote/machine.py", "gputop/transport/", "gputop/sources/demo")
+PROCESSES = (
+    "gputop/remote/machine.py",
+    "gputop/transport/spawn.py",
+    "gputop/sources/demo_server.py",
+)
 THREADS = ("gputop/remote/", "gputop/transport/resolve.py")
 
 BANNED: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from gputop.domain.problem import ProblemKind
 from gputop.probes.bundle import bundle, command
 from gputop.probes.reader import WireReader
-from tests.remote.agents import NvmlFixture, alive, descendants, kill, wait_until
+from tests.remote.agents import NvmlFixture, alive, descendants, kill, talking, wait_until
 from tests.remote.conftest import SmiFixture
 
 GONE_SECONDS = 2.0
@@ -260,3 +261,17 @@ def test_a_payload_that_is_cut_short_ends_it() -> None:
     line = command(1000, "token", sys.executable)
     ended = subprocess.run(["/bin/sh", "-c", line], input=b"too short", capture_output=True, timeout=20, check=False)
     assert ended.returncode == 97
+
+
+async def test_an_agent_that_hangs_is_told_as_silent_and_killed(
+    nvml: NvmlFixture, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputop.probes.session.SILENT_SECONDS", 1.0)
+    before = descendants(os.getpid())
+    async with talking(nvml_library=library, interval=0.1) as talk:
+        await talk.next()
+        (pid,) = descendants(os.getpid()) - before
+        os.kill(pid, signal.SIGSTOP)
+        failure = await talk.end()
+        assert failure.problem.kind is ProblemKind.AGENT_SILENT
+        assert not alive(pid)

@@ -13,6 +13,7 @@ from tests.tmux.pane import Pane, screen, wait_for
 
 pytestmark = pytest.mark.tmux
 
+ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT]
 SIZES = [(80, 24), (200, 50)]
 
 
@@ -62,7 +63,7 @@ def test_the_screen_follows_resizes() -> None:
         pane.assert_clean()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT], ids=lambda it: it.name)
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_a_signal_ends_it_within_3_seconds_and_leaves_a_clean_terminal(number: signal.Signals) -> None:
     with screen(80, 24, "--mouse") as pane:
         drawn(pane)

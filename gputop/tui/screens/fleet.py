@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import json, to_builtins
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Key
 from textual.widgets import Input
 
-from gputop.export.document import document
 from gputop.fleet.fleet import Fleet
+from gputop.fleet.totals import Totals, totals
 from gputop.query.filter import Predicate, parse_filter
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
 from gputop.tui.draw import Spans, remote
-from gputop.tui.rows import GpuRow, HostRow, ProcessRow, Row, reason
+from gputop.tui.rows import reason
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import RowScreen
 from gputop.tui.summary import footer, header, header_height, table_header
@@ -43,6 +42,8 @@ class FleetScreen(CommandScreen):
         self.filter_text = ""
         self.awaits_sort_letter = False
         self._passes: Predicate | None = None
+        self._summed: Fleet | None = None
+        self._totals = Totals()
 
     def compose(self) -> ComposeResult:
         yield Lines(id="header", ground="head")
@@ -76,17 +77,18 @@ class FleetScreen(CommandScreen):
         for name, shown in (("titles", fits), ("table", fits), ("footer", fits and height > 10)):
             self.query_one(f"#{name}").display = shown
         fleet = self.gputop.fleet
-        self.query_one("#reason").display = fits and height > 14 and len(fleet.hosts) > REASONS_UP_TO_HOSTS
+        wants_reason = len(fleet.hosts) > REASONS_UP_TO_HOSTS or bool(fleet.problems)
+        self.query_one("#reason").display = fits and height > 14 and wants_reason
         bar = self.query_one("#header", Lines)
         bar.styles.height = lines if fits else max(1, height)
-        self._draw_table()
+        self._draw_table(is_own_doing=False)
 
-    def _draw_table(self) -> None:
-        fleet, look = self.gputop.fleet, self.gputop.look
-        self.table.show(fleet, look, self._passes)
+    def _draw_table(self, *, is_own_doing: bool = True) -> None:
+        """`is_own_doing`: the user changed what is shown, so that nobody wonders where a row went."""
+        self.table.show(self.gputop.fleet, self.gputop.look, self._passes)
         self._draw_frame()
-        lost = self.table.lost_row
-        if lost is not None:
+        lost, self.table.lost_row = self.table.lost_row, None
+        if lost is not None and not is_own_doing:
             now = self.table.cursor_row
             where = f"; the cursor is on {' '.join(now.key)} now" if now is not None else ""
             self.gputop.say(f"{' '.join(lost)} left the table{where}")
@@ -96,17 +98,25 @@ class FleetScreen(CommandScreen):
         fleet, look = self.gputop.fleet, self.gputop.look
         width, height = self.size
         head = self.gputop.head(self)
-        lines = header(fleet, head, look, width, height)
+        if self._summed is not fleet:
+            self._summed, self._totals = fleet, totals(fleet)
+        lines = header(fleet, self._totals, head, look, width, height)
         if width < LEAST_WIDTH or height < LEAST_HEIGHT:
             lines += [(("pane too small"[: max(0, width)], "faint"),)]
         self.query_one("#header", Lines).show(lines)
         state = self.state
         titles = table_header(self.table.placed, state.sort, state.descending, look, width)
         self.query_one("#titles", Lines).show([titles])
-        row = self.table.cursor_row
-        why: Spans = ((" " + remote(reason(row.host, fleet.as_of), ""), "dim"),) if row is not None else ()
-        self.query_one("#reason", Lines).show([look.plain(why)])
+        self.query_one("#reason", Lines).show([look.plain(self._reason(fleet))])
         self.query_one("#footer", Lines).show([self._footer(fleet, width)])
+
+    def _reason(self, fleet: Fleet) -> Spans:
+        """What is wrong with a source as a whole; else with the host under the cursor."""
+        if fleet.problems:
+            problem = fleet.problems[-1]
+            return ((" ✕ ", "bad"), (remote("; ".join(filter(None, (problem.summary, problem.hint)))), "text"))
+        row = self.table.cursor_row
+        return ((" " + remote(reason(row.host, fleet.as_of), ""), "dim"),) if row is not None else ()
 
     def _footer(self, fleet: Fleet, width: int) -> Spans:
         look = self.gputop.look
@@ -251,10 +261,8 @@ class FleetScreen(CommandScreen):
 
     def do_row_copy(self) -> None:
         row = self.table.cursor_row
-        if row is None:
-            return
-        self.gputop.copy_to_clipboard(row_json(row, self.gputop.fleet))
-        self.gputop.say("sent to the clipboard, if the terminal allows it (OSC 52)")
+        if row is not None:
+            self.gputop.copy(row)
 
     # --- the filter -----------------------------------------------------------------------------------------
 
@@ -291,22 +299,3 @@ class FleetScreen(CommandScreen):
             self.gputop.go("hosts")
         else:
             self.gputop.do_quit_now()
-
-
-def row_json(row: Row, fleet: Fleet) -> str:
-    """The row as JSON, under the names of the JSON output."""
-    found = to_builtins(document(Fleet(as_of=fleet.as_of, source=fleet.source, hosts={row.host.name: row.host})))
-    host = found["hosts"][0]
-    value: object = host
-    match row:
-        case HostRow():
-            value = host
-        case GpuRow():
-            value = {"host": row.host.name, **host["devices"][row.position]}
-        case ProcessRow():
-            value = {
-                "host": row.host.name,
-                "devices": sorted({reading.device_index for reading in row.readings}),
-                "processes": [to_builtins(reading) for reading in row.readings],
-            }
-    return json.format(json.encode(value), indent=2).decode()

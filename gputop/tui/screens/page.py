@@ -13,7 +13,7 @@ from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
 from gputop.tui.draw import Spans, remote
 from gputop.tui.look import Look
-from gputop.tui.rows import Row
+from gputop.tui.rows import HostRow, Row
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.summary import footer
 from gputop.tui.widgets.painted import Lines, Page
@@ -72,6 +72,9 @@ class PageScreen(CommandScreen):
     def do_move_bottom(self) -> None:
         self.page.scroll_end(animate=False)
 
+    def do_row_copy(self) -> None:
+        self.gputop.say("there is no row to copy here")
+
     def do_back(self) -> None:
         self.gputop.leave()
 
@@ -88,6 +91,11 @@ class HostScreen(PageScreen):
 
     def _host(self) -> Host | None:
         return self.gputop.fleet.get(self.host)
+
+    def do_row_copy(self) -> None:
+        host = self._host()
+        if host is not None:
+            self.gputop.copy(HostRow(host, 0))
 
     def head(self, look: Look, width: int) -> Spans:
         host = self._host()
@@ -106,6 +114,9 @@ class RowScreen(PageScreen):
     def __init__(self, row: Row) -> None:
         super().__init__()
         self.row = row
+
+    def do_row_copy(self) -> None:
+        self.gputop.copy(self.row)
 
     def head(self, look: Look, width: int) -> Spans:
         return ((f" {remote(' '.join(self.row.key))} ", "title"), ("  everything known", "dim"))

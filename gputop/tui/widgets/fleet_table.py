@@ -142,7 +142,6 @@ class FleetTable(ScrollView, can_focus=True):
 
     def _find_cursor(self) -> None:
         wanted = self.state.cursor
-        self.lost_row = None
         if wanted is None:
             self.cursor_line = 0
             return
@@ -304,7 +303,7 @@ class FleetTable(ScrollView, can_focus=True):
         if part:
             text = under_text(row, look)
             if text is not None:
-                spans = fit(look.plain(text), max(1, self.size.width - INDENT - 1))
+                spans = look.plain(fit(text, max(1, self.size.width - INDENT - 1)))
                 return Drawn(ground, (((" " * INDENT, "text"), *spans),), whole=True)
         pieces = []
         mood = tone(row)
@@ -317,9 +316,9 @@ class FleetTable(ScrollView, can_focus=True):
             else:
                 cell = column.cell(row, look, placed.width)
             self.cells_formatted += 1
-            cell = look.plain(toned(cell, mood, column.id))
+            cell = look.plain(fit(toned(cell, mood, column.id), placed.width, right=column.right))
             blank = marked if column.id == "sign" else " " * column.gap
-            pieces.append(_joined(blank, fit(cell, placed.width, right=column.right)))
+            pieces.append(_joined(blank, cell))
         return Drawn(ground, tuple(pieces))
 
     def render_line(self, y: int) -> Strip:

@@ -1,0 +1,386 @@
+"""What keys do, on the app itself without a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+
+from gputop.domain.link import LinkState
+from gputop.domain.problem import ProblemKind
+from gputop.fleet.collector import Update
+from gputop.fleet.fleet import Fleet
+from gputop.fleet.series import SeriesStore
+from gputop.tui.app import GputopApp, ScreenOptions
+from gputop.tui.bridge import FleetUpdated
+from gputop.tui.commands import COMMANDS
+from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
+from gputop.tui.widgets.fleet_table import FleetTable
+from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, wide_fleet
+
+
+def table(app: GputopApp) -> FleetTable:
+    return app.fleet_screen.table
+
+
+def under_cursor(app: GputopApp) -> str:
+    row = table(app).cursor_row
+    assert row is not None
+    return " ".join(row.key)
+
+
+def names(app: GputopApp) -> list[str]:
+    return [row.host.name for row in table(app).rows]
+
+
+async def update(pilot: Pilot[int], app: GputopApp, fleet: Fleet) -> None:
+    app.post_message(FleetUpdated(Update(fleet=fleet, changed=frozenset())))
+    await pilot.pause()
+    await pilot.pause()
+
+
+def shown(app: GputopApp) -> str:
+    return "\n".join(app.screen_lines())
+
+
+async def test_trouble_is_on_top_and_n_goes_from_problem_to_problem() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        assert names(app)[0] == "gpu-017"
+        visited = []
+        for _ in range(8):
+            await pilot.press("n")
+            visited.append(under_cursor(app))
+        assert set(visited) == {"gpu-017", "gpu-003", "gpu-009", "auth-1", "keys-1", "shell-1", "busy-1"}
+        await pilot.press("N")
+        assert under_cursor(app) == visited[-2]
+
+
+async def test_the_cursor_stays_on_its_host_when_the_order_changes() -> None:
+    fleet = wide_fleet(30)
+    app = an_app(fleet)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("o", "u", "j", "j", "j")
+        host = under_cursor(app)
+        line = table(app).cursor_line
+        for shift in (40, 80, 10):
+            await update(pilot, app, wide_fleet(30, at=NOW + timedelta(seconds=shift), shift=shift))
+            assert under_cursor(app) == host
+        assert table(app).cursor_line != line
+
+
+async def test_a_host_that_leaves_from_under_the_cursor_is_named() -> None:
+    fleet = wide_fleet(10)
+    app = an_app(fleet)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("j", "j")
+        gone = under_cursor(app)
+        left = {name: host for name, host in fleet.hosts.items() if name != gone}
+        await update(pilot, app, structs.replace(fleet, hosts=left))
+        assert under_cursor(app) != gone
+        await until(pilot, lambda: f"{gone} left the table" in shown(app))
+
+
+async def test_until_a_key_is_pressed_the_cursor_is_on_the_first_row() -> None:
+    fleet = wide_fleet(10)
+    well = structs.replace(fleet.hosts["node-0007"], link=fleet.hosts["node-0001"].link)
+    app = an_app(structs.replace(fleet, hosts=fleet.hosts | {"node-0007": well}))
+    async with app.run_test(size=(120, 36)) as pilot:
+        assert under_cursor(app) == "node-0000"
+        await update(pilot, app, fleet)
+        assert under_cursor(app) == "node-0007"
+
+
+async def test_the_filter_looks_in_names_models_users_labels_and_states() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        for words, expected in (
+            ("carol", {"gpu-002"}),
+            ("a100", {"mig-01"}),
+            ("stale", {"gpu-009"}),
+            ("rack=r12 gpu-00", {"gpu-001", "gpu-002", "gpu-003", "gpu-009"}),
+            ("gpu-00 !stale", {"gpu-001", "gpu-002", "gpu-003"}),
+            ("美咲", {"odd-1"}),
+        ):
+            await pilot.press("slash")
+            app.fleet_screen.query_one("#filter").value = words  # type: ignore[attr-defined]
+            await pilot.press("enter")
+            assert set(names(app)) == expected, words
+        assert "shown" in shown(app)
+        await pilot.press("escape")
+        assert len(names(app)) == 13
+
+
+async def test_letters_typed_into_the_filter_are_no_commands() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("slash", "q", "2", "n")
+        assert app.fleet_screen.filter_text == "q2n"
+        assert app.fleet_screen.view == "hosts"
+
+
+async def test_enter_opens_the_host_and_escape_comes_back_to_the_same_row() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("2", "j", "enter")
+        assert isinstance(app.screen, HostScreen)
+        assert app.screen.host == "gpu-017"
+        await pilot.press("escape")
+        assert app.fleet_screen.view == "gpus"
+        assert under_cursor(app).startswith("gpu-017")
+
+
+async def test_escape_never_quits_and_q_goes_to_the_first_view_before_it_quits() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("3", "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape", "escape", "escape", "escape")
+        assert app.fleet_screen.view == "hosts"
+        assert app.return_value is None
+        await pilot.press("2", "q")
+        assert app.fleet_screen.view == "hosts"
+        assert app.return_value is None
+        await pilot.press("q")
+        assert app.return_value == 0
+
+
+async def test_minus_and_brackets_walk_through_the_places_visited() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("2", "3")
+        await pilot.press("left_square_bracket")
+        assert app.fleet_screen.view == "gpus"
+        await pilot.press("left_square_bracket")
+        assert app.fleet_screen.view == "hosts"
+        await pilot.press("right_square_bracket")
+        assert app.fleet_screen.view == "gpus"
+        await pilot.press("minus")
+        assert app.fleet_screen.view == "hosts"
+
+
+async def test_sorting_by_keys_puts_unknown_values_last_in_both_directions() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("o", "u")
+        assert names(app)[0] in ("gpu-001", "gpu-003")
+        unknown = set(names(app)[5:])
+        await pilot.press("I")
+        assert names(app)[0] == "gpu-002"
+        assert set(names(app)[5:]) == unknown
+        await pilot.press("greater_than_sign")
+        assert app.fleet_screen.state.sort == "memory"
+        await pilot.press("less_than_sign", "less_than_sign")
+        assert app.fleet_screen.state.sort == "gpus"
+
+
+async def test_marks_belong_to_rows_and_choose_the_hosts_of_a_retry() -> None:
+    fleet, series = odd_fleet()
+    feed = FakeFeed(fleet, series)
+    app = GputopApp(ScreenOptions(theme=dark()), make_feed=lambda: feed)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: len(names(app)) == 13)
+        await pilot.press("space", "j", "V", "f5")
+        assert feed.retried == [("auth-1", "gpu-017", "keys-1")]
+        await pilot.press("o", "h")
+        assert table(app).state.marks == {("auth-1",), ("gpu-017",), ("keys-1",)}
+        await pilot.press("ctrl+backslash", "f5")
+        assert feed.retried[1:] == [("auth-1",)]
+        await pilot.press("asterisk")
+        assert len(table(app).state.marks) == 13
+
+
+async def test_pause_keeps_the_picture_while_the_fleet_goes_on() -> None:
+    fleet = wide_fleet(5)
+    app = an_app(fleet)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("p")
+        await update(pilot, app, wide_fleet(5, at=NOW + timedelta(seconds=12), shift=50))
+        assert app.fleet is fleet
+        assert "PAUSED 12 s" in shown(app)
+        await pilot.press("p")
+        assert app.fleet is not fleet
+        assert "PAUSED" not in shown(app)
+
+
+async def test_the_interval_goes_up_and_down() -> None:
+    feed = FakeFeed(*odd_fleet())
+    app = GputopApp(ScreenOptions(theme=dark()), make_feed=lambda: feed)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: len(names(app)) == 13)
+        await pilot.press("plus", "equals_sign", "underscore")
+        assert feed.intervals == [5.0, 10.0, 5.0]
+
+
+async def test_a_row_is_copied_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = an_app(*odd_fleet())
+    copied: list[str] = []
+    monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("j", "j", "j", "j", "y", "2", "y", "3", "y")
+    host, device, process = (json.loads(text) for text in copied)
+    assert host["name"] == "gpu-003"
+    assert host["link"]["state"] == "degraded"
+    assert (device["host"], device["index"], device["state"]) == ("gpu-003", 5, "lost")
+    assert process["devices"] == [0, 1, 2, 3, 4]
+
+
+async def test_everything_known_about_a_row_is_a_page() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.press("2", "d")
+        assert isinstance(app.screen, RowScreen)
+        text = shown(app)
+        assert "GPU-gpu-003-5" in text
+        assert "utilization_percent" in text
+
+
+async def test_a_snapshot_is_written_where_gputop_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("S")
+    (written,) = tmp_path.iterdir()
+    assert written.name == "gputop-20261201-140322.svg"
+    assert "unreachable" in written.read_text()
+    assert written.stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_palette_offers_every_command_of_the_screen_and_runs_it() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("colon", *"gpus")
+        await until(pilot, lambda: "One row a GPU" in shown(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.fleet_screen.view == "gpus")
+
+
+async def test_every_command_has_a_handler_on_each_screen_that_offers_it() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        screens = [app.screen]
+        for keys in (("enter",), ("question_mark",)):
+            await pilot.press(*keys)
+            screens.append(app.screen)
+        for screen in screens:
+            for command in screen.commands:  # type: ignore[attr-defined]
+                assert hasattr(screen, command.handler) or hasattr(app, command.handler), (screen, command.id)
+
+
+async def test_the_users_keys_replace_the_commands_own() -> None:
+    app = an_app(*odd_fleet(), keymap={"view.gpus": "x, ctrl-g", "help": "H"})
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("2")
+        assert app.fleet_screen.view == "hosts"
+        await pilot.press("ctrl+g")
+        assert app.fleet_screen.view == "gpus"
+        assert "H help" in shown(app)
+        await pilot.press("H")
+        assert isinstance(app.screen, HelpScreen)
+
+
+async def test_nothing_is_drawn_of_a_fleet_before_there_is_one() -> None:
+    feed = FakeFeed(Fleet(as_of=NOW), SeriesStore())
+    app = GputopApp(ScreenOptions(theme=dark()), make_feed=lambda: feed)
+    async with app.run_test(size=(120, 36)) as pilot:
+        text = shown(app)
+        assert "1970" not in text
+        assert "connecting" in text
+        await pilot.press("j", "k", "G", "enter", "n", "space", "y", "d", "V", "pagedown", "f5", "2", "n")
+        assert app.return_value is None
+
+
+async def test_the_start_page_stays_whatever_is_pressed_and_d_asks_for_the_demo() -> None:
+    app = GputopApp(ScreenOptions(theme=dark()), watches=False)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("2", "f5", "minus", "y", "p", "escape", "plus", "j", "slash")
+        assert "Nothing to watch yet" in shown(app)
+        await pilot.press("question_mark", "escape", "d")
+        assert app.wants_demo
+        assert app.return_value == 0
+
+
+async def test_a_feed_is_made_only_after_the_first_paint() -> None:
+    painted: list[str] = []
+
+    def make() -> FakeFeed:
+        painted.append(shown(app))
+        return FakeFeed(*odd_fleet())
+
+    app = GputopApp(ScreenOptions(theme=dark()), make_feed=make)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: bool(painted))
+        assert "gputop" in painted[0]
+
+
+async def test_a_lost_gpu_comes_before_the_gpus_of_hosts_that_are_away() -> None:
+    app = an_app(*odd_fleet(), view="gpus")
+    async with app.run_test(size=(120, 36)):
+        first = table(app).rows[0]
+        assert first.key == ("gpu-003", "GPU-gpu-003-5")
+
+
+async def test_what_is_wrong_with_a_source_stands_above_the_footer() -> None:
+    fleet, series = odd_fleet()
+    broken = a_problem(ProblemKind.INTERNAL, "the source ssh broke", hint="it is started again in 5 s")
+    app = an_app(structs.replace(fleet, problems=(broken,)), series)
+    async with app.run_test(size=(120, 36)):
+        assert "✕ the source ssh broke; it is started again in 5 s" in app.screen_lines()[-2]
+
+
+async def test_what_is_merely_worth_knowing_makes_no_row_a_problem() -> None:
+    note = a_problem(ProblemKind.PROCESSES_UNRELIABLE, "processes of other containers are not seen")
+    host = a_host("gpu-1", a_gpu_frame("gpu-1", [10.0] * 2), device_problems={0: (note,)})
+    app = an_app(Fleet(as_of=NOW, hosts={"gpu-1": host}), view="gpus")
+    async with app.run_test(size=(120, 36)):
+        assert not any(row.is_problem for row in table(app).rows)
+        assert "▲ gpu-1" not in shown(app)
+
+
+async def test_old_values_of_a_host_that_is_away_are_not_shown_as_its_present() -> None:
+    frame = a_gpu_frame("old", [77.0], at=NOW - timedelta(minutes=9))
+    fleet = Fleet(as_of=NOW, hosts={"old": a_host("old", frame, LinkState.UNREACHABLE)})
+    for view in ("hosts", "gpus", "processes", "host:old"):
+        app = an_app(fleet, view=view)
+        async with app.run_test(size=(120, 36)) as pilot:
+            await pilot.pause()
+            assert "77 %" not in shown(app), view
+
+
+def test_the_ids_of_commands_are_unique() -> None:
+    ids = [command.id for command in COMMANDS]
+    assert len(ids) == len(set(ids))
+
+
+@dataclass
+class FakeFeed:
+    """One Fleet, and a record of what was asked."""
+
+    fleet: Fleet
+    series: SeriesStore
+    retried: list[tuple[str, ...]] = field(default_factory=list)
+    intervals: list[float] = field(default_factory=list)
+
+    def retry(self, hosts: Collection[str]) -> None:
+        self.retried.append(tuple(hosts))
+
+    def set_interval(self, seconds: float) -> None:
+        self.intervals.append(seconds)
+
+    async def updates(self) -> AsyncIterator[Update]:
+        yield Update(fleet=self.fleet, changed=frozenset(self.fleet.hosts))
+
+
+async def until(pilot: Pilot[int], probe: object, tries: int = 100) -> None:
+    assert callable(probe)
+    for _ in range(tries):
+        if probe():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("waited in vain")
