@@ -86,9 +86,7 @@ def _merged_rows(known: list[Row], told: list[Row], keys: tuple[str, ...]) -> li
     """Partitions or processes of both, those with the same `keys` folded into one."""
     merged = [dict(row) for row in known]
     for row in told:
-        same = next((one for one in merged if all(_alike(one.get(key), row.get(key)) for key in keys)), None)
-        if same is None and any(row.get("index") == one.get("index") is not None for one in merged):
-            same = next(one for one in merged if one.get("index") == row.get("index"))
+        same = next((one for one in merged if _same_row(one, row, keys)), None)
         if same is None:
             merged.append(dict(row))
         else:
@@ -96,5 +94,9 @@ def _merged_rows(known: list[Row], told: list[Row], keys: tuple[str, ...]) -> li
     return merged
 
 
-def _alike(one: object, other: object) -> bool:
-    return one is not None and one == other
+def _same_row(one: Row, other: Row, keys: tuple[str, ...]) -> bool:
+    """By `keys` where both have them all, else by the index."""
+    pairs = [(one.get(key), other.get(key)) for key in keys]
+    if all(left is not None and right is not None for left, right in pairs):
+        return all(left == right for left, right in pairs)
+    return one.get("index") is not None and one.get("index") == other.get("index")

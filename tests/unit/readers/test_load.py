@@ -122,6 +122,16 @@ def test_joined_files_of_two_machines_say_so() -> None:
     assert [found["kind"] for found in join([one, other])["problems"]] == ["unreadable-file"]
 
 
+def test_joined_instances_get_profile_and_memory_from_both_files() -> None:
+    listed = "GPU 0: NVIDIA A100-SXM... (UUID: GPU-aaaaaaaa-0000-4000-8000-000000000001)\n"
+    listed += "  MIG 1c.3g.20gb  Device  0: (UUID: MIG-1)\n  MIG 2c.3g.20gb  Device  1: (UUID: MIG-2)\n"
+    (row,) = join([read_text(inputs.SHARED_INSTANCE), read_text(listed)])["devices"]
+    assert [(part["compute_instance_id"], part["profile"], part["uuid"]) for part in row["partitions"]] == [
+        (0, "1c.3g.20gb", "MIG-1"),
+        (1, "2c.3g.20gb", "MIG-2"),
+    ]
+
+
 def test_blanked_uuids_do_not_fold_two_gpus_into_one() -> None:
     rows = "uuid, pci.bus_id\nGPU-00000000, 00000000:17:00.0\nGPU-00000000, 00000000:65:00.0\n"
     made = join([read_text(rows), read_text(rows)])
