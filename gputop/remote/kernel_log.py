@@ -7,7 +7,8 @@ driver says the same again of the same GPU at once are one event. Severities com
 
 import calendar
 import re
-from typing import Any, Dict, List, NamedTuple, Optional
+from collections import deque
+from typing import Any, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from gputop.remote import cells, lenient_json, quantities
 from gputop.remote.sample import Sample, new_sample
@@ -92,22 +93,20 @@ def read(text: str, clock: Clock = Clock()) -> Sample:
 def events(text: str, clock: Clock = Clock()) -> List[Event]:
     """All events of a log, in its order."""
     reader = Reader(clock)
-    for line in text.split("\n"):
-        reader.feed(line)
-    return reader.events
+    told = (reader.feed(line) for line in text.split("\n"))
+    return [event for event in told if event is not None]
 
 
 class Reader:
-    """Takes a log line by line: `feed` gives the event that the line begins, if any; `events` keeps them all.
+    """Takes a log line by line, for as long as it goes on: `feed` gives the event that the line tells of, if any.
 
-    A line that only repeats an event in other words may still replace that event's message.
+    A line that only tells the same again in better words changes the event that was given before.
     """
 
     def __init__(self, clock: Clock = Clock()) -> None:
-        self.events: List[Event] = []
         self._clock = clock
         self._line = 0
-        self._begun: Dict[int, int] = {}
+        self._latest: Deque[Tuple[int, Event]] = deque(maxlen=_REPEAT_LINES + 1)
         self._pending: Optional[Dict[str, Any]] = None
 
     def feed(self, line: str) -> Optional[Event]:
@@ -152,16 +151,14 @@ class Reader:
             "message": message[:_MESSAGE_LIMIT],
             "severity": None,
         }
-        self._begun[len(self.events)] = self._line
-        self.events.append(event)
+        self._latest.append((self._line, event))
         return event
 
     def _recent(self, kind: str, bus: Optional[str], code: Optional[int] = None) -> Optional[Event]:
         """The same event in other words, a few lines above."""
-        for position in range(len(self.events) - 1, -1, -1):
-            if self._line - self._begun[position] > _REPEAT_LINES:
+        for line, event in reversed(self._latest):
+            if self._line - line > _REPEAT_LINES:
                 return None
-            event = self.events[position]
             same = event["kind"] == kind and (code is None or event["code"] == code)
             if same and _slot(event["pci_bus_id"]) == _slot(bus):
                 return event
