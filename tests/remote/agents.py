@@ -55,6 +55,11 @@ class NvmlFixture:
                 self._extra[key] = str(value)
         self._write()
 
+    def leave_out(self, *keys: str) -> None:
+        """Take values away that all devices have; each is then not supported."""
+        self._lines = [line for line in self._lines if line.partition(" ")[0] not in {f"gpu.{key}" for key in keys}]
+        self._write()
+
     def _write(self) -> None:
         lines = [*self._lines, *(f"{key} = {value}" for key, value in self._extra.items())]
         new = self.path.with_suffix(".new")

@@ -341,7 +341,7 @@ async def test_totals_of_ecc_errors_are_added_up_where_the_driver_gives_only_par
 
 
 async def test_slow_values_are_read_again_after_a_while(nvml: NvmlFixture, library: str) -> None:
-    async with talking(nvml_library=library, options={"slow": 0.5}) as talk:
+    async with talking(nvml_library=library, options={"medium": 0.5, "slow": 0.5}) as talk:
         assert (await talk.next()).value("ecc_corrected_volatile", 0) == 0
         nvml.set(gpu__0__ecc_corrected_volatile=9, gpu__1__mig=1)
         frame = await talk.until(lambda frame: frame.value("ecc_corrected_volatile", 0) == 9)
