@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gputop.readers import nvidia_csv, nvidia_xml
+from gputop.readers import nvidia_csv
+from gputop.remote import nvidia_xml
 
 RECORDINGS = Path(__file__).parents[1] / "tests" / "fixtures" / "recordings" / "nvidia"
 XML = RECORDINGS / "rtx-4000-sff-ada-generation_driver-595.84_v13.xml"

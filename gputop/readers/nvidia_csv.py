@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gputop.readers import nvidia_remarks
-from gputop.remote import cells, nvidia_columns, nvidia_values
+from gputop.remote import cells, nvidia_columns, nvidia_remarks, nvidia_values
 from gputop.remote.nvidia_columns import Query
 from gputop.remote.sample import Row, Sample, new_sample, problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gputop.readers import nvidia_remarks
+from gputop.remote import nvidia_remarks
 from gputop.remote.sample import Sample, new_sample, problem
 
 _RESTART = "reboot, or unload and load the nvidia kernel modules"

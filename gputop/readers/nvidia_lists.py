@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gputop.readers import nvidia_remarks
-from gputop.remote import cells, nvidia_values
+from gputop.remote import cells, nvidia_remarks, nvidia_values
 from gputop.remote.nvidia_values import HINTS
 from gputop.remote.sample import Row, Sample, new_sample, problem
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from gputop.readers import nvidia_remarks
-from gputop.remote import cells, nvidia_values
+from gputop.remote import cells, nvidia_remarks, nvidia_values
 from gputop.remote.nvidia_values import Gathering
 from gputop.remote.sample import Row, Sample, new_sample
 

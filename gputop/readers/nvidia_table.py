@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gputop.readers import nvidia_remarks
-from gputop.remote import cells, nvidia_values
+from gputop.remote import cells, nvidia_remarks, nvidia_values
 from gputop.remote.nvidia_values import Gathering
 from gputop.remote.sample import MIB, Row, Sample, new_sample, problem
 

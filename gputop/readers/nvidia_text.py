@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gputop.readers import nvidia_query, nvidia_remarks
-from gputop.remote import cells
+from gputop.remote import cells, nvidia_query, nvidia_remarks
 from gputop.remote.sample import Row, Sample, new_sample, problem
 
 _LOG = "NVSMI LOG"

@@ -15,7 +15,6 @@ from gputop.readers import (
     nvidia_monitor,
     nvidia_table,
     nvidia_text,
-    nvidia_xml,
     nvtop,
 )
 from gputop.readers.join import join
@@ -32,6 +31,7 @@ from gputop.remote import (
     metax,
     mthreads,
     neuron,
+    nvidia_xml,
     rocm_smi,
     tpu,
     xpu,

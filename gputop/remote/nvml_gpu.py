@@ -233,7 +233,7 @@ class Gpu:
         pending = fields.get(nvml_fields.RETIRED_PENDING)
         return dict(
             self._links_and_errors(fields),
-            **self._read_thresholds(),
+            **self._read_thresholds(fields),
             power_default_limit_watts=watts(self._get("nvmlDeviceGetPowerManagementDefaultLimit")),
             sm_clock_max_mhz=known(self._get("nvmlDeviceGetMaxClockInfo", _CLOCK_SM)),
             memory_clock_max_mhz=known(self._get("nvmlDeviceGetMaxClockInfo", _CLOCK_MEMORY)),
@@ -252,7 +252,7 @@ class Gpu:
         value: Optional[int] = self._get("nvmlDeviceGetTemperature", _SENSOR_GPU)
         return self._get("nvmlDeviceGetTemperatureV", _SENSOR_GPU) if value is None else value
 
-    def _read_thresholds(self) -> Dict[str, Any]:
+    def _read_thresholds(self, fields: Dict[Key, int]) -> Dict[str, Any]:
         """In degrees, as they were given before Ada. Since then the driver tells how far away they are from another
         one; from that they are worked out, once: the distance is rounded, and a threshold does not move."""
         wanted = (
@@ -261,7 +261,8 @@ class Gpu:
         )
         found = {key: celsius(self._get("nvmlDeviceGetTemperatureThreshold", which)) for key, which, _ in wanted}
         missing = [(key, field) for key, _, field in wanted if found[key] is None and key not in self._thresholds]
-        distances = self._ask_fields([field for _, field in missing]) if missing else {}
+        is_derivable = fields.get(nvml_fields.MEMORY_TEMPERATURE) is None
+        distances = self._ask_fields([field for _, field in missing]) if missing and is_derivable else {}
         if distances:
             now, margin = self._temperature(), self._get("nvmlDeviceGetMarginTemperature")
             for key, field in missing:

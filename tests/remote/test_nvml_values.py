@@ -97,16 +97,17 @@ async def test_rows_that_the_fields_do_not_tell_come_from_the_call(nvml: NvmlFix
 
 
 async def test_thresholds_that_are_given_as_distances_are_worked_out(nvml: NvmlFixture, library: str) -> None:
-    # An H100: 41 degrees, 46 below its limit; slowdown 2 above that limit, shutdown 8.
-    nvml.leave_out("temp_slowdown", "temp_shutdown")
+    # 41 degrees, 46 below the limit; slowdown 2 above that limit, shutdown 8.
+    nvml.leave_out("temp_slowdown", "temp_shutdown", "mem_temp")
     nvml.set(gpu__temp=41, gpu__margin=46, gpu__slowdown_tlimit=-2, gpu__shutdown_tlimit=-8, gpu__3__margin="")
-    nvml.set(gpu__4__field__194__type=1)
+    nvml.set(gpu__4__field__194__type=1, gpu__2__mem_temp=50)
     async with talking(nvml_library=library, options={"medium": 0.2, "slow": 0.2}) as talk:
         frame = await talk.next()
         for position in (1, 4):
             reading = frame.reading(position)
             assert (reading.temperature_slowdown_celsius, reading.temperature_shutdown_celsius) == (89, 95)
         assert frame.value("temperature_slowdown_celsius", 3) is None
+        assert frame.value("temperature_slowdown_celsius", 2) is None, "the distance may be that of its memory"
         nvml.set(gpu__margin=45, gpu__3__margin=None)
         frame = await talk.until(lambda frame: frame.value("temperature_slowdown_celsius", 3) == 88)
         assert frame.value("temperature_slowdown_celsius", 1) == 89, "the distance is rounded, the threshold stays"

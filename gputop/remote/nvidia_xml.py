@@ -4,12 +4,10 @@ The text before the root element is left out, so that a document type can declar
 expanded or fetched.
 """
 
-from __future__ import annotations
-
-from typing import Any, cast
+from typing import Any, Dict, Optional, Tuple, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser, fromstring
 
-from gputop.readers import nvidia_query, nvidia_remarks
+from gputop.remote import nvidia_query, nvidia_remarks
 from gputop.remote.sample import Sample, new_sample, problem
 
 _ROOT = "<nvidia_smi_log"
@@ -45,10 +43,13 @@ def read(text: str) -> Sample:
     return sample
 
 
-def _newest(text: str) -> tuple[str, str]:
+def _newest(text: str) -> Tuple[str, str]:
     """The log to read, and the words around the logs."""
     logs, rest, at = [], [], 0
-    while (start := text.find(_ROOT, at)) >= 0:
+    while True:
+        start = text.find(_ROOT, at)
+        if start < 0:
+            break
         rest.append(text[at:start])
         following = text.find(_ROOT, start + 1)
         end = text.find(_END, start, following if following >= 0 else len(text))
@@ -62,7 +63,10 @@ def _newest(text: str) -> tuple[str, str]:
 def _without_bulk(log: str) -> str:
     for opening, closing in _BULK:
         kept, at = [], 0
-        while (start := log.find(opening, at)) >= 0:
+        while True:
+            start = log.find(opening, at)
+            if start < 0:
+                break
             end = log.find(closing, start)
             kept.append(log[at:start])
             at = len(log) if end < 0 else end + len(closing)
@@ -70,7 +74,7 @@ def _without_bulk(log: str) -> str:
     return log
 
 
-def _parse(log: str) -> tuple[Element | None, bool]:
+def _parse(log: str) -> Tuple[Optional[Element], bool]:
     """The root element as far as it could be read, and whether something of it is missing."""
     try:
         return fromstring(log), False
@@ -78,7 +82,7 @@ def _parse(log: str) -> tuple[Element | None, bool]:
         return _parse_damaged(log), True
 
 
-def _parse_damaged(log: str) -> Element | None:
+def _parse_damaged(log: str) -> Optional[Element]:
     parser: XMLPullParser[Any] = XMLPullParser(("start",))
     try:
         parser.feed(log)
@@ -104,18 +108,17 @@ def _read_log(root: Element, sample: Sample, *, cut: bool) -> None:
         sample["problems"].append(missing)
 
 
-def _row(gpu: Element, index: int, *, incomplete: bool) -> dict[str, object]:
-    flat: dict[str, str] = {}
+def _row(gpu: Element, index: int, *, incomplete: bool) -> Dict[str, object]:
+    flat: Dict[str, str] = {}
     for child in gpu:
         if child.tag in nvidia_query.TOPS:
             _collect(flat, child, child.tag, 8)
     row = nvidia_query.row_of(flat, gpu.get("id"), index)
     devices = [device for device in gpu.iterfind("mig_devices/mig_device") if len(device)]
     row["partitions"] = [nvidia_query.partition_of(_flat(device), position) for position, device in enumerate(devices)]
-    vgpus = [_flat(element) for element in gpu.iter() if element.find("vgpu_id") is not None]
-    row["partitions"] += [
-        vgpu for position, flat in enumerate(vgpus) if (vgpu := nvidia_query.vgpu_of(flat, position)) is not None
-    ]
+    virtual = [_flat(element) for element in gpu.iter() if element.find("vgpu_id") is not None]
+    vgpus = [nvidia_query.vgpu_of(flat, position) for position, flat in enumerate(virtual)]
+    row["partitions"] += [vgpu for vgpu in vgpus if vgpu is not None]
     processes = gpu.find("processes")
     if processes is None:
         processes = gpu.find("compute_processes")
@@ -126,14 +129,14 @@ def _row(gpu: Element, index: int, *, incomplete: bool) -> dict[str, object]:
     return row
 
 
-def _flat(element: Element) -> dict[str, str]:
-    flat: dict[str, str] = {}
+def _flat(element: Element) -> Dict[str, str]:
+    flat: Dict[str, str] = {}
     for child in element:
         _collect(flat, child, child.tag, 8)
     return flat
 
 
-def _collect(flat: dict[str, str], element: Element, name: str, depth: int) -> None:
+def _collect(flat: Dict[str, str], element: Element, name: str, depth: int) -> None:
     """The texts below `element`, at most `depth` levels down."""
     if len(element):
         for child in element if depth else ():

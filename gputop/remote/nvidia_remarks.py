@@ -1,8 +1,7 @@
 """What nvidia-smi says beside its output: errors of one GPU, warnings about the infoROM."""
 
-from __future__ import annotations
-
 import re
+from typing import Optional
 
 from gputop.remote.nvidia_values import HINTS, same_bus
 from gputop.remote.sample import Row, Sample, problem
@@ -19,7 +18,8 @@ def attach(sample: Sample, words: str) -> None:
     """Attach the remarks in `words` to the devices they name; a lost GPU that is not listed becomes a device."""
     if "Unable to determine the device handle" in words:
         for line in words.splitlines():
-            if found := _HANDLE.search(line):
+            found = _HANDLE.search(line)
+            if found is not None:
                 _attach_handle_error(sample, found["bus"], found["index"], found["why"].strip())
     for found in _INFOROM.finditer(words):
         row = _row_of(sample, found["bus"])
@@ -34,11 +34,11 @@ def attach(sample: Sample, words: str) -> None:
         )
 
 
-def _row_of(sample: Sample, bus_id: str) -> Row | None:
+def _row_of(sample: Sample, bus_id: str) -> Optional[Row]:
     return next((row for row in sample["devices"] if same_bus(row.get("pci_bus_id"), bus_id)), None)
 
 
-def _attach_handle_error(sample: Sample, bus_id: str, index: str | None, why: str) -> None:
+def _attach_handle_error(sample: Sample, bus_id: str, index: Optional[str], why: str) -> None:
     row = _row_of(sample, bus_id)
     if row is None:
         taken = {device["index"] for device in sample["devices"]}

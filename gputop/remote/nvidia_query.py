@@ -4,20 +4,18 @@ Both readers flatten the part of one GPU to `{"utilization/gpu_util": "0 %"}` an
 table below knows all spellings since driver 340.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from gputop.remote import cells, nvidia_values
+from gputop.remote.metrics import absolute_threshold
 from gputop.remote.nvidia_values import Gathering
 from gputop.remote.sample import Row, problem
 
 Flat = Mapping[str, str]
-Convert = Callable[[str | None], Any]
+Convert = Callable[[Optional[str]], Any]
 
-FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
+FIELDS: Tuple[Tuple[str, Convert, Tuple[str, ...]], ...] = (
     ("model", cells.text, ("product_name", "product name")),
     ("uuid", cells.text, ("uuid", "gpu uuid")),
     ("serial", cells.text, ("serial", "serial number")),
@@ -180,6 +178,18 @@ FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
     ("recovery_action", nvidia_values.recovery_action, ("gpu_recovery_action", "gpu recovery action")),
 )
 
+_MARGIN = ("temperature/gpu_temp_tlimit", "temperature/gpu t.limit temp")
+_DISTANCES = (
+    (
+        "temperature_slowdown_celsius",
+        ("temperature/gpu_temp_slow_tlimit_threshold", "temperature/gpu slowdown t.limit temp"),
+    ),
+    (
+        "temperature_shutdown_celsius",
+        ("temperature/gpu_temp_max_tlimit_threshold", "temperature/gpu shutdown t.limit temp"),
+    ),
+)
+"""Thresholds since Ada: degrees below the limit that the margin leads to."""
 _RESET_STATUS = (("gpu_reset_status/reset_required", "gpu reset status/reset required"), "gpu-reset")
 _DRAIN_STATUS = (
     ("gpu_reset_status/drain_and_reset_recommended", "gpu reset status/drain and reset recommended"),
@@ -195,7 +205,7 @@ TOPS = frozenset(
 """Sections of which something is read: the first parts of the paths."""
 
 
-def row_of(flat: Flat, bus_id: str | None, index: int) -> Row:
+def row_of(flat: Flat, bus_id: Optional[str], index: int) -> Row:
     """The row of one GPU. `bus_id`: as its heading names it."""
     row: Row = {"index": index, "vendor": "nvidia"}
     if bus_id:
@@ -205,24 +215,42 @@ def row_of(flat: Flat, bus_id: str | None, index: int) -> Row:
         for name in names:
             gathering.put(key, flat.get(name), convert)
     nvidia_values.settle_power(row)
+    _put_thresholds(row, flat)
     _put_reasons(row, flat)
     _put_ecc(row, flat)
     _put_reset_status(row, flat)
     return gathering.finish()
 
 
+def _put_thresholds(row: Row, flat: Flat) -> None:
+    if row.get("memory_temperature_celsius") is not None:  # the margin may be the memory's: see absolute_threshold
+        return
+    margin = _first_number(flat, _MARGIN)
+    for key, names in _DISTANCES:
+        if row.get(key) is None:
+            value = absolute_threshold(row.get("temperature_celsius"), margin, _first_number(flat, names))
+            if value is not None:
+                row[key] = value
+
+
+def _first_number(flat: Flat, names: Tuple[str, ...]) -> Optional[float]:
+    values = [nvidia_values.celsius(flat.get(name)) for name in names]
+    return next((value for value in values if value is not None), None)
+
+
 def _put_reasons(row: Row, flat: Flat) -> None:
-    active: dict[str, bool] = {}
+    active: Dict[str, bool] = {}
     for name, cell in flat.items():
         word = _reason(name)
-        if word is not None and (on := nvidia_values.switch(cell)) is not None:
+        on = nvidia_values.switch(cell) if word is not None else None
+        if word is not None and on is not None:
             active[word] = active.get(word, False) or on
     if active:
         row["throttle_reasons"] = [word for word, on in active.items() if on]
 
 
 @lru_cache(maxsize=4096)
-def _reason(name: str) -> str | None:
+def _reason(name: str) -> Optional[str]:
     top = name.partition("/")[0].replace("_", " ")
     if top not in ("clocks event reasons", "clocks throttle reasons"):
         return None
@@ -231,8 +259,8 @@ def _reason(name: str) -> str | None:
 
 def _put_ecc(row: Row, flat: Flat) -> None:
     """Volatile and aggregate counts. Since Ampere there is no total: SRAM and DRAM are added up."""
-    parts: dict[str, list[int]] = {}
-    totals: dict[str, int] = {}
+    parts: Dict[str, List[int]] = {}
+    totals: Dict[str, int] = {}
     for name, cell in flat.items():
         key = _ecc_key(name)
         value = None if key is None else cells.count(cell)
@@ -246,7 +274,7 @@ def _put_ecc(row: Row, flat: Flat) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _ecc_key(name: str) -> str | None:
+def _ecc_key(name: str) -> Optional[str]:
     """`ecc_corrected_volatile` and so on for a path below the ECC errors."""
     top, _, rest = name.replace("_", " ").partition("/")
     period = rest.partition("/")[0]
@@ -272,7 +300,7 @@ def _put_reset_status(row: Row, flat: Flat) -> None:
             )
 
 
-def partition_of(flat: Flat, position: int) -> dict[str, Any]:
+def partition_of(flat: Flat, position: int) -> Dict[str, Any]:
     """One MIG device. Compute instances of one GPU instance share its memory, so each says the same figure."""
     row: Row = {"kind": "mig"}
     gathering = Gathering(row)
@@ -283,7 +311,7 @@ def partition_of(flat: Flat, position: int) -> dict[str, Any]:
     return row
 
 
-_PARTITION_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
+_PARTITION_FIELDS: Tuple[Tuple[str, Convert, Tuple[str, ...]], ...] = (
     ("index", cells.integer, ("index",)),
     ("uuid", cells.text, ("uuid", "mig uuid")),
     ("profile", cells.text, ("name", "profile")),
@@ -303,7 +331,7 @@ _PARTITION_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
 )
 
 
-def vgpu_of(flat: Flat, position: int) -> dict[str, Any] | None:
+def vgpu_of(flat: Flat, position: int) -> Optional[Dict[str, Any]]:
     """One virtual GPU of `nvidia-smi vgpu -q`; `None` where there is none."""
     if cells.integer(flat.get("vgpu_id") or flat.get("vgpu id")) is None:
         return None
@@ -315,7 +343,7 @@ def vgpu_of(flat: Flat, position: int) -> dict[str, Any] | None:
     return row
 
 
-_VGPU_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
+_VGPU_FIELDS: Tuple[Tuple[str, Convert, Tuple[str, ...]], ...] = (
     ("uuid", cells.text, ("vgpu_uuid", "vgpu uuid")),
     ("profile", cells.text, ("vgpu_name", "vgpu name", "vgpu_type_name", "vgpu type name")),
     ("memory_total_bytes", nvidia_values.mib, ("fb_memory_usage/total", "fb memory usage/total")),
@@ -324,7 +352,7 @@ _VGPU_FIELDS: tuple[tuple[str, Convert, tuple[str, ...]], ...] = (
 )
 
 
-def process_of(flat: Flat) -> dict[str, Any] | None:
+def process_of(flat: Flat) -> Optional[Dict[str, Any]]:
     """One process; `None` without a process id."""
     pid = cells.integer(flat.get("pid") or flat.get("process id"))
     if not pid:
@@ -339,15 +367,15 @@ def process_of(flat: Flat) -> dict[str, Any] | None:
     }
 
 
-FACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+FACTS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("driver_version", ("kmd_version", "kmd version", "driver_version", "driver version")),
     ("cuda_version", ("cuda_umd_version", "cuda umd version", "cuda_version", "cuda version")),
 )
 
 
-def facts_of(flat: Flat) -> dict[str, str]:
+def facts_of(flat: Flat) -> Dict[str, str]:
     """Driver and CUDA version. From 610 the old names carry a sentence after the value, or in place of it."""
-    facts: dict[str, str] = {}
+    facts: Dict[str, str] = {}
     for key, names in FACTS:
         for name in names:
             word = (flat.get(name) or "").split(" ")[0]
@@ -356,7 +384,7 @@ def facts_of(flat: Flat) -> dict[str, str]:
     return facts
 
 
-def count_problem(listed: int, attached: str | None) -> dict[str, Any] | None:
+def count_problem(listed: int, attached: Optional[str]) -> Optional[Dict[str, Any]]:
     """The tool counts more GPUs than it shows."""
     expected = cells.integer(attached)
     if expected is None or expected <= listed:
