@@ -25,6 +25,8 @@ class ProblemKind(StrEnum):
     NO_DEVICES = "no-devices"
     PROBE_HUNG = "probe-hung"
     PROCESSES_UNRELIABLE = "processes-unreliable"
+    KERNEL_LOG = "kernel-log"
+    """It cannot be read, or not all of it is told."""
     UNREADABLE_FILE = "unreadable-file"
     # the agent
     AGENT_FAILED = "agent-failed"
@@ -74,6 +76,6 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 INFORMATIONAL: frozenset[ProblemKind] = frozenset(
-    {ProblemKind.PROCESSES_UNRELIABLE, ProblemKind.SSH_CONFIG, ProblemKind.INFOROM_CORRUPTED}
+    {ProblemKind.PROCESSES_UNRELIABLE, ProblemKind.SSH_CONFIG, ProblemKind.INFOROM_CORRUPTED, ProblemKind.KERNEL_LOG}
 )
 """Kinds that are worth saying but do not make a host degraded."""

@@ -197,6 +197,8 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     """The highest CUDA version that the driver supports; not the toolkit's."""
     os_name: str | None = None
     python_version: str | None = None
+    kernel_log: str | None = None
+    """How the kernel log is followed: `/dev/kmsg`, `dmesg` or `journalctl`; `None`: it is not."""
 
 
 class HostReading(Struct, frozen=True, kw_only=True):
@@ -227,6 +229,9 @@ class DeviceEvent(Struct, frozen=True, kw_only=True):
     message: str
     """The line without its time stamp. Untrusted text."""
     severity: str | None = None
+    """What it asks for, of `health.xid.SEVERITIES`; `None`: the catalog does not say."""
+    uptime_seconds: float | None = None
+    """Seconds since the start of the server, as the kernel stamped it; `None` where the log has other times."""
 
 
 class Frame(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,15 @@ from msgspec.structs import asdict, fields
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.reading import DEVICE_METRICS, DeviceState, Frame, Partition, ProcessKind, ProcessReading
+from gputop.domain.reading import (
+    DEVICE_METRICS,
+    DeviceEvent,
+    DeviceState,
+    Frame,
+    Partition,
+    ProcessKind,
+    ProcessReading,
+)
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import Occupancy, occupancies
 from gputop.fleet.totals import totals
@@ -316,8 +324,12 @@ def _host(host: Host, as_of: datetime) -> HostObject:
         admin=None,
         devices=_devices(host, frame) if frame else [],
         problems=[_problem(problem) for problem in host.problems],
-        events=[EventObject(**asdict(event)) for event in host.events],
+        events=[_event(event) for event in host.events],
     )
+
+
+def _event(event: DeviceEvent) -> EventObject:
+    return EventObject(**{name: getattr(event, name) for name in EventObject.__struct_fields__})
 
 
 def _devices(host: Host, frame: Frame) -> list[DeviceObject]:

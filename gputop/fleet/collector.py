@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gputop.domain.event import FrameReceived, SourceEvent, SourceFailed
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.fleet.fleet import Fleet
-from gputop.fleet.reduce import reduce
+from gputop.fleet.reduce import EVENTS_LENGTH, reduce
 from gputop.fleet.series import SeriesStore
 from gputop.ports import Clock, Source
 
@@ -36,7 +36,8 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """What came since the last tick. Bounded: of each host only the newest frame is kept."""
+    """What came since the last tick. Bounded: of each host only the newest frame is kept, and the newest events of its
+    log."""
 
     def __init__(self) -> None:
         self.dropped_frames = 0
@@ -46,7 +47,10 @@ class Inbox:
 
     def put(self, event: SourceEvent) -> None:
         if isinstance(event, FrameReceived):
-            self.dropped_frames += event.host in self._frames
+            waiting = self._frames.get(event.host)
+            if waiting is not None:
+                self.dropped_frames += 1
+                event = _with_events_of(waiting, event)
             self._frames[event.host] = event
         else:
             self._events.append(event)
@@ -125,6 +129,14 @@ class Collector:
                 log.exception("source %s failed", source.name)
                 self.inbox.put(SourceFailed(source=source.name, problem=_source_problem(source.name, failure)))
             await self._clock.sleep(RESTART_SECONDS)
+
+
+def _with_events_of(before: FrameReceived, newest: FrameReceived) -> FrameReceived:
+    """The newest frame, and the events that only the one before it tells of."""
+    if not before.frame.events:
+        return newest
+    events = (before.frame.events + newest.frame.events)[-EVENTS_LENGTH:]
+    return structs.replace(newest, frame=structs.replace(newest.frame, events=events))
 
 
 def _source_problem(source: str, failure: Exception) -> Problem:

@@ -172,8 +172,14 @@ def _with_events(known: tuple[DeviceEvent, ...], told: tuple[DeviceEvent, ...]) 
     """`known` and what is new of `told`: after a reconnect the log is told again from its beginning."""
     if not told:
         return known
-    before = set(known)
-    return (*known, *(event for event in told if event not in before))[-EVENTS_LENGTH:]
+    before = {_identity(event) for event in known}
+    return (*known, *(event for event in told if _identity(event) not in before))[-EVENTS_LENGTH:]
+
+
+def _identity(event: DeviceEvent) -> tuple[object, ...]:
+    """The same whenever an event is told. The date of one that is stamped from boot on is not: clocks are set."""
+    when = event.at if event.uptime_seconds is None else event.uptime_seconds
+    return when, event.kind, event.code, event.pci_bus_id, event.pid, event.message
 
 
 def _devices_missing(count: int, expected: int) -> Problem:

@@ -78,6 +78,7 @@ class EventRow(Struct):
     pid: int | None = None
     process: str | None = None
     severity: str | None = None
+    uptime_seconds: float | None = None
 
 
 class HelloLine(Struct, tag_field="k", tag="hello"):

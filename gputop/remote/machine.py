@@ -11,6 +11,7 @@ import time
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 _PR_SET_PDEATHSIG = 1
+_RECORD_BYTES = 65536
 
 
 class Machine:
@@ -32,6 +33,9 @@ class Machine:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     # files
 
     def text(self, path: str) -> Optional[str]:
@@ -41,6 +45,22 @@ class Machine:
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return None
+
+    def records(self, path: str) -> Iterator[str]:
+        """What a device file that gives one record at a time has, and then what comes, as long as it comes. Records
+        that were overwritten before they were read are missing. Raises `OSError` when it may not be read."""
+        file = os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while True:
+                try:
+                    record = os.read(file, _RECORD_BYTES)
+                except BrokenPipeError:
+                    continue  # what comes next was overwritten: the following read goes on after the gap
+                if not record:
+                    return
+                yield record.decode("utf-8", "replace")
+        finally:
+            os.close(file)
 
     def names(self, path: str) -> List[str]:
         """Names in a folder, sorted; none when it cannot be read."""
