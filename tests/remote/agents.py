@@ -99,10 +99,11 @@ class Talk:
 
 @asynccontextmanager
 async def talking(interval: float = 0.2, options: dict[str, object] | None = None, **spec: Any) -> AsyncIterator[Talk]:
-    """A session with an agent on this machine."""
+    """A session with an agent on this machine, whose own kernel log is left alone."""
     host = a_spec(local=True, **spec)
     connection = await ProcessTransport().connect(host)
-    session = Session(connection, host, SystemClock(), interval_seconds=interval, options=options)
+    chosen = {"kernel_log": False, **(options or {})}
+    session = Session(connection, host, SystemClock(), interval_seconds=interval, options=chosen)
     try:
         async with aclosing(session.frames()) as items:
             yield Talk(session, items)

@@ -264,7 +264,7 @@ async def test_two_vendors_on_one_server_are_told_together(
     machine = Recorded("amd-mi300x", tmp_path)
     replayed(["amd-smi"], machine, tmp_path / "bin", monkeypatch)
     nvml.set(gpu__1__compute=f"{os.getpid()}:100")
-    async with talking(nvml_library=library, options={"deadline": 0.3, "retry": 0.3, "kernel_log": False}) as talk:
+    async with talking(nvml_library=library, options={"deadline": 0.3, "retry": 0.3}) as talk:
         frame = await talk.until(lambda frame: len(frame.devices) == 10)
         assert frame.route == "nvml"
         assert [device.vendor for device in frame.devices] == ["nvidia"] * 8 + ["amd"] * 2
@@ -287,7 +287,7 @@ async def test_a_tool_that_lies_about_says_nothing_beside_devices_of_another_ven
 ) -> None:
     machine = Recorded("amd-broken-amd-smi", tmp_path)
     replayed(["amd-smi"], machine, tmp_path / "bin", monkeypatch)
-    async with talking(nvml_library=library, options={"kernel_log": False}) as talk:
+    async with talking(nvml_library=library) as talk:
         frame = await talk.until(lambda _: machine.asked())
         frame = await talk.next()
     assert len(frame.devices) == 8
