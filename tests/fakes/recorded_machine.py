@@ -21,7 +21,7 @@ from gputop.remote.agent import Agent
 from gputop.remote.machine import Child, Machine
 
 COMMON = Path(__file__).parents[1] / "fixtures" / "machines" / "common" / "files"
-REPLAY = Path(__file__).parents[1] / "fixtures" / "replay" / "replay.sh"
+REPLAY = Path(__file__).parent / "replay.sh"
 
 
 class RecordedMachine(Machine):

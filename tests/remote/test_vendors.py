@@ -10,7 +10,8 @@ import pytest
 
 from gputop.domain.problem import ProblemKind
 from gputop.remote.vendors import VENDORS
-from tests.remote.agents import FIXTURES, NvmlFixture, alive, descendants, talking, wait_until
+from tests.fakes.recorded_machine import REPLAY
+from tests.remote.agents import NvmlFixture, alive, descendants, talking, wait_until
 from tests.remote.recorded import MACHINES, Recorded, talking_to
 
 GIB = 1 << 30
@@ -253,7 +254,7 @@ def replayed(names: list[str], machine: Recorded, folder: Path, monkeypatch: pyt
     """Programs of a recorded machine in PATH of this one."""
     folder.mkdir()
     for name in names:
-        (folder / name).symlink_to(FIXTURES / "replay" / "replay.sh")
+        (folder / name).symlink_to(REPLAY)
     monkeypatch.setenv("REPLAY", str(machine.commands))
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
