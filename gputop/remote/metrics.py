@@ -42,7 +42,7 @@ def absolute_threshold(
     """A threshold in degrees, of a device that gives it relative to its limit. `margin`: degrees from the temperature
     up to that limit; `threshold`: degrees from the threshold up to it, negative above. `None` for what cannot be.
 
-    Only of devices without a sensor in their memory: the margin is that of the sensor which is nearest to its own limit.
+    Only of devices without a sensor in their memory: the margin is that of the sensor which is nearest to its limit.
     Recordings of one H100 give a limit of 87 degrees, of 85 and of 77; those of an L40S always 88."""
     if temperature is None or margin is None or threshold is None:
         return None

@@ -1,8 +1,7 @@
 """Short outputs of nvidia-smi: `-L`, `nvlink`, `topo`, `mig -lgi` and `-lci`, `--version`."""
 
-from __future__ import annotations
-
 import re
+from typing import Any, Dict, List, Optional
 
 from gputop.remote import cells, nvidia_remarks, nvidia_values
 from gputop.remote.nvidia_values import HINTS
@@ -34,9 +33,9 @@ def looks_like_list(text: str) -> bool:
 def read_list(text: str) -> Sample:
     """`-L` and everything that nvlink prints below such headings."""
     sample = new_sample("nvidia-smi")
-    device: Row | None = None
-    links: dict[str, bool] = {}
-    words: list[str] = []
+    device: Optional[Row] = None
+    links: Dict[str, bool] = {}
+    words: List[str] = []
     for line in text.splitlines():
         heading, instance, link = _GPU.match(line), _MIG.match(line), _LINK.match(line)
         if heading is not None:
@@ -49,15 +48,15 @@ def read_list(text: str) -> Sample:
             _take_link(device, links, link["link"], link["said"])
         elif device is not None and _LINKS_INACTIVE.search(line):
             device["nvlink_links_active"] = 0
-        elif device is not None and (said := _NVML.match(line)) is not None:
-            _take_error(device, said["words"])
+        elif device is not None and _NVML.match(line) is not None:
+            _take_error(device, line.partition("NVML: ")[2])
         else:
             words.append(line)
     nvidia_remarks.attach(sample, "\n".join(words))
     return sample
 
 
-def _device(heading: re.Match[str]) -> Row:
+def _device(heading: Any) -> Row:
     row: Row = {"index": int(heading["index"]), "vendor": "nvidia", "partitions": []}
     gathering = nvidia_values.Gathering(row)
     gathering.put("model", heading["name"], cells.text)
@@ -65,7 +64,7 @@ def _device(heading: re.Match[str]) -> Row:
     return gathering.finish()
 
 
-def _instance(found: re.Match[str]) -> Row:
+def _instance(found: Any) -> Row:
     row: Row = {"kind": "mig", "index": int(found["index"]), "uuid": found["uuid"], "profile": found["profile"]}
     old = _OLD_MIG_UUID.match(found["uuid"])
     if old is not None:
@@ -73,7 +72,7 @@ def _instance(found: re.Match[str]) -> Row:
     return row
 
 
-def _take_link(device: Row, links: dict[str, bool], link: str, said: str) -> None:
+def _take_link(device: Row, links: Dict[str, bool], link: str, said: str) -> None:
     """`Link 0: 25 GB/s`, `Link 0: <inactive>`, `Link 0: Replay Errors: 0`."""
     errors = _ERRORS.match(said)
     if errors is not None:
