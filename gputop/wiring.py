@@ -14,6 +14,7 @@ from gputop.fleet.collector import Collector
 from gputop.ports import Clock, Source
 
 if TYPE_CHECKING:
+    from gputop.health.xid import Catalog
     from gputop.readers.load import Recording
 
 
@@ -47,7 +48,7 @@ def make_collector(
         from gputop.transport.process import ProcessTransport
 
         sources.append(AgentSource("local", ProcessTransport(), local, clock))
-    return Collector(sources, clock)
+    return Collector(sources, clock, catalog=xid_catalog())
 
 
 def make_file_collector(recordings: Sequence[Recording], *, clock: Clock | None = None) -> Collector:
@@ -55,4 +56,14 @@ def make_file_collector(recordings: Sequence[Recording], *, clock: Clock | None 
     from gputop.sources.file import FileSource
 
     clock = clock or SystemClock()
-    return Collector([FileSource(recordings, clock)], clock)
+    return Collector([FileSource(recordings, clock)], clock, catalog=xid_catalog())
+
+
+def xid_catalog() -> Catalog:
+    """gputop's catalog of Xids with what the user changes; without that when the user's file has mistakes, which a
+    command says before it comes here."""
+    from gputop.health.catalog import default_catalog, load
+    from gputop.settings.locations import xid_file
+
+    catalog = load(xid_file())
+    return default_catalog() if isinstance(catalog, list) else catalog

@@ -47,8 +47,9 @@ def run(args: argparse.Namespace) -> int:
     from gputop.domain.clock import SystemClock
     from gputop.export.write import write_text
     from gputop.fleet.files import file_fleet
+    from gputop.wiring import xid_catalog
 
-    fleet = file_fleet(recordings, SystemClock().now())
+    fleet = file_fleet(recordings, SystemClock().now(), xid_catalog())
     failure = write_text(_text(fleet, args, settings), args.output)
     return _exit_code(fleet) if failure is None else diagnostics.fail(failure, code=Exit.PARTIAL)
 
@@ -95,17 +96,7 @@ def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[R
         if left_out:
             files = "file" if left_out == 1 else "files"
             diagnostics.say(f"gputop: {word}: {left_out} {files} of no known tool left out")
-    _grade(recordings)
     return joined(recordings) if join else unique(recordings)
-
-
-def _grade(recordings: Sequence[Recording]) -> None:
-    """Give events of logs the severity that the catalog has for them."""
-    from gputop.health.catalog import default_catalog
-    from gputop.health.xid import graded
-
-    for sample in (recording.sample for recording in recordings if recording.sample["events"]):
-        sample["events"] = graded(sample["events"], default_catalog())
 
 
 def _text(fleet: Fleet, args: argparse.Namespace, settings: Settings) -> str:

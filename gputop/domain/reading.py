@@ -230,6 +230,8 @@ class DeviceEvent(Struct, frozen=True, kw_only=True):
     """The line without its time stamp. Untrusted text."""
     severity: str | None = None
     """What it asks for, of `health.xid.SEVERITIES`; `None`: the catalog does not say."""
+    meaning: str | None = None
+    """What the catalog says of its kind and code."""
     uptime_seconds: float | None = None
     """Seconds since the start of the server, as the kernel stamped it; `None` where the log has other times."""
 

@@ -13,6 +13,7 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.reduce import EVENTS_LENGTH, reduce
 from gputop.fleet.series import SeriesStore
+from gputop.health.xid import NO_CATALOG, Catalog
 from gputop.ports import Clock, Source
 
 log = logging.getLogger(__name__)
@@ -68,11 +69,20 @@ class Inbox:
 class Collector:
     """Runs Sources and yields the Fleet. `updates` may be iterated once."""
 
-    def __init__(self, sources: Sequence[Source], clock: Clock, *, tick_seconds: float = TICK_SECONDS) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        clock: Clock,
+        *,
+        catalog: Catalog = NO_CATALOG,
+        tick_seconds: float = TICK_SECONDS,
+    ) -> None:
+        """`catalog`: what events of logs ask for."""
         self.series = SeriesStore()
         self.inbox = Inbox()
         self._sources = tuple(sources)
         self._clock = clock
+        self._catalog = catalog
         self._tick_seconds = tick_seconds
 
     @property
@@ -101,7 +111,7 @@ class Collector:
                 for event in events:
                     if isinstance(event, FrameReceived):
                         self.series.push(event.host, event.frame)
-                before, fleet = fleet, reduce(fleet, events, self._clock.now())
+                before, fleet = fleet, reduce(fleet, events, self._clock.now(), self._catalog)
                 gone = before.hosts.keys() - fleet.hosts.keys()
                 if gone:
                     self.series.forget(gone)

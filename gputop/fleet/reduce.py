@@ -14,6 +14,7 @@ from gputop.domain.link import TROUBLE, Link, LinkChange, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem, ProblemKind
 from gputop.domain.reading import DeviceEvent, Frame
 from gputop.fleet.fleet import Fleet
+from gputop.health.xid import NO_CATALOG, Catalog, graded
 
 STALE_INTERVALS = 3
 """A host without a frame for so many intervals is stale."""
@@ -30,8 +31,9 @@ EVENTS_LENGTH = 1000
 """Log events that are kept of a host."""
 
 
-def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime) -> Fleet:
-    """The Fleet after `events`, seen at `now`. Also judges every link anew, since frames stay away without an event."""
+def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime, catalog: Catalog = NO_CATALOG) -> Fleet:
+    """The Fleet after `events`, seen at `now`. Also judges every link anew, since frames stay away without an event.
+    Events of logs get the severity that `catalog` has for them."""
     hosts = dict(fleet.hosts)
     problems = fleet.problems
     for event in events:
@@ -48,7 +50,7 @@ def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime) -> Fleet:
                     hosts[event.host] = structs.replace(host, reported=event.link)
             case FrameReceived():
                 if host := hosts.get(event.host):
-                    hosts[event.host] = _with_frame(host, event.frame)
+                    hosts[event.host] = _with_frame(host, event.frame, catalog)
             case _:
                 assert_never(event)
     for name, host in hosts.items():
@@ -149,7 +151,7 @@ def _with_specs(hosts: dict[str, Host], event: HostsChanged, now: datetime) -> d
     return merged
 
 
-def _with_frame(host: Host, frame: Frame) -> Host:
+def _with_frame(host: Host, frame: Frame, catalog: Catalog) -> Host:
     found = frame.problems
     expected = host.spec.expect_devices
     if expected is not None and len(frame.devices) < expected and not found:
@@ -163,17 +165,20 @@ def _with_frame(host: Host, frame: Frame) -> Host:
             position: _dated(problems, host.device_problems.get(position, ()), at)
             for position, problems in frame.device_problems.items()
         },
-        events=_with_events(host.events, frame.events),
+        events=_with_events(host.events, frame.events, catalog),
         clock_skew_seconds=(frame.sampled_at - at).total_seconds(),
     )
 
 
-def _with_events(known: tuple[DeviceEvent, ...], told: tuple[DeviceEvent, ...]) -> tuple[DeviceEvent, ...]:
+def _with_events(
+    known: tuple[DeviceEvent, ...], told: tuple[DeviceEvent, ...], catalog: Catalog
+) -> tuple[DeviceEvent, ...]:
     """`known` and what is new of `told`: after a reconnect the log is told again from its beginning."""
     if not told:
         return known
     before = {_identity(event) for event in known}
-    return (*known, *(event for event in told if _identity(event) not in before))[-EVENTS_LENGTH:]
+    fresh = [event for event in told if _identity(event) not in before]
+    return (*known, *graded(fresh, catalog))[-EVENTS_LENGTH:]
 
 
 def _identity(event: DeviceEvent) -> tuple[object, ...]:

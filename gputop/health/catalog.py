@@ -1,91 +1,114 @@
-"""The catalog of Xids and SXids as YAML: the one that gputop ships (`xid.yaml`), and those of users."""
+"""The catalog of Xids and SXids as YAML: the one that gputop ships (`xid.yaml`), and what a user changes of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Literal
 
-import yaml
+from msgspec import Struct, field
 
+from gputop import configfile
+from gputop.configfile import ConfigProblem, Document, Keys
 from gputop.health.xid import SEVERITIES, Catalog, Entry
 
+FORMAT_VERSION = 1
 
-class CatalogError(ValueError):
-    """A catalog that makes no sense, in words for its author."""
+_Severity = Literal["info", "warn", "app", "sw", "restart", "reset", "reboot", "rma"]
+
+
+class _EntryInFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    codes: int | str
+    """One, or several with ranges: `39-41 85`."""
+    severity: _Severity
+    meaning: str = ""
+    when: list[list[str]] = field(default_factory=list)
+    """Pattern over the message, and the severity that it means."""
+
+
+class _CatalogFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: int = FORMAT_VERSION
+    date: str = ""
+    sources: list[str] = field(default_factory=list)
+    xid: list[_EntryInFile] = field(default_factory=list)
+    sxid: list[_EntryInFile] = field(default_factory=list)
+    same_as: dict[str, int] = field(default_factory=dict)
 
 
 @cache
 def default_catalog() -> Catalog:
     """The catalog that gputop ships."""
-    return parse(files("gputop.health").joinpath("xid.yaml").read_text(encoding="utf-8"))
+    data = files("gputop.health").joinpath("xid.yaml").read_bytes()
+    made = _catalog(configfile.parse(data, _CatalogFile, file="xid.yaml"))
+    assert isinstance(made, Catalog), made
+    return made
 
 
-def parse(text: str) -> Catalog:
-    """A catalog from YAML. Raises `CatalogError`. A user's may hold only what it changes."""
+def load(path: Path) -> Catalog | list[ConfigProblem]:
+    """gputop's catalog with what the file at `path` changes, or what is wrong with it. No file changes nothing."""
+    if not path.exists():
+        return default_catalog()
+    own = _catalog(configfile.read(path, _CatalogFile, title=_title, empty=_CatalogFile()))
+    return own if isinstance(own, list) else default_catalog().overridden(own)
+
+
+def _title(keys: Keys, values: Mapping[str, str]) -> str:
+    """`xid 39-41 85`."""
+    return f"{keys[0]} {values.get('codes', '')}".rstrip() if keys else "the catalog"
+
+
+def _catalog(document: Document[_CatalogFile] | list[ConfigProblem]) -> Catalog | list[ConfigProblem]:
+    if isinstance(document, list):
+        return document
+    told, problems = document.value, list(_problems(document))
+    if problems:
+        return problems
+    entries = {kind: tuple(map(_entry, listed)) for kind, listed in (("xid", told.xid), ("sxid", told.sxid))}
+    return Catalog(told.version, told.date, entries, told.same_as)
+
+
+def _entry(told: _EntryInFile) -> Entry:
+    spans = tuple(span for word in str(told.codes).split() if (span := _span(word)) is not None)
+    when = tuple((re.compile(pattern), severity) for pattern, severity in told.when)
+    return Entry(spans, told.severity, told.meaning, when)
+
+
+def _span(word: str) -> range | None:
+    """The codes of `8` or `39-41`."""
+    found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word, re.ASCII)
+    return range(int(found[1]), int(found[2] or found[1]) + 1) if found else None
+
+
+def _problems(document: Document[_CatalogFile]) -> Iterator[ConfigProblem]:
+    """What the types do not say."""
+    told = document.value
+    if told.version != FORMAT_VERSION:
+        summary = f"version {told.version} of the catalog's format is not known"
+        yield document.problem(("version",), summary, f"write version: {FORMAT_VERSION}")
+    for kind, entries in (("xid", told.xid), ("sxid", told.sxid)):
+        for position, entry in enumerate(entries):
+            keys: Keys = (kind, position)
+            for word in str(entry.codes).split() or [""]:
+                span = _span(word)
+                if not span:
+                    summary = f'"{word}" is no code and no range of codes'
+                    yield document.problem((*keys, "codes"), summary, "write 8, or 39-41 85")
+            for number, condition in enumerate(entry.when):
+                yield from _condition_problems(document, (*keys, "when", number), condition)
+
+
+def _condition_problems(document: Document[_CatalogFile], keys: Keys, condition: list[str]) -> Iterator[ConfigProblem]:
+    if len(condition) != 2:
+        yield document.problem(keys, "a condition is a pattern and a severity", "write [Nonfatal, info]")
+        return
+    pattern, severity = condition
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CatalogError(str(error)) from error
-    if not isinstance(data, dict):
-        raise CatalogError("a catalog is a mapping with xid, sxid, same_as")
-    entries = {
-        kind: tuple(_entry(kind, item) for item in _list(data, kind)) for kind in ("xid", "sxid") if kind in data
-    }
-    same_as = data.get("same_as") or {}
-    if not isinstance(same_as, dict) or not all(type(code) is int for code in same_as.values()):
-        raise CatalogError("same_as maps kinds of events to Xids")
-    version = data.get("version", 1)
-    if version != 1:
-        raise CatalogError(f"version {version} of the catalog's format is not known, only 1")
-    return Catalog(1, str(data.get("date", "")), entries, {str(kind): code for kind, code in same_as.items()})
-
-
-def _list(data: Mapping[str, Any], kind: str) -> list[Any]:
-    items = data[kind] or []
-    if not isinstance(items, list):
-        raise CatalogError(f"{kind} is a list of entries")
-    return items
-
-
-def _entry(kind: str, item: Any) -> Entry:
-    if not isinstance(item, dict) or "codes" not in item or "severity" not in item:
-        raise CatalogError(f"{kind}: an entry has codes and severity: {item!r:.100}")
-    unknown = set(item) - {"codes", "severity", "meaning", "when"}
-    if unknown:
-        raise CatalogError(f"{kind} {item['codes']}: unknown key {', '.join(sorted(map(str, unknown)))}")
-    where = f"{kind} {item['codes']}"
-    when = item.get("when") or []
-    return Entry(
-        codes=tuple(_spans(where, str(item["codes"]))),
-        severity=_severity(where, item["severity"]),
-        meaning=str(item.get("meaning", "")),
-        when=tuple(_condition(where, condition) for condition in when),
-    )
-
-
-def _spans(where: str, codes: str) -> Iterable[range]:
-    for word in codes.split():
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word)
-        if found is None:
-            raise CatalogError(f"{where}: {word} is no code and no range of codes")
-        first = int(found.group(1))
-        yield range(first, int(found.group(2) or first) + 1)
-
-
-def _severity(where: str, word: Any) -> str:
-    if word not in SEVERITIES:
-        raise CatalogError(f"{where}: {word} is none of {', '.join(SEVERITIES)}")
-    return str(word)
-
-
-def _condition(where: str, condition: Any) -> tuple[re.Pattern[str], str]:
-    if not isinstance(condition, list) or len(condition) != 2:
-        raise CatalogError(f"{where}: when is a list of [pattern, severity]")
-    try:
-        pattern = re.compile(str(condition[0]))
+        re.compile(pattern)
     except re.error as error:
-        raise CatalogError(f"{where}: {condition[0]}: {error}") from error
-    return pattern, _severity(where, condition[1])
+        yield document.problem((*keys, 0), f'"{pattern}" is no pattern: {error}')
+    if severity not in SEVERITIES:
+        near = configfile.did_you_mean(severity, SEVERITIES)
+        yield document.problem((*keys, 1), f'"{severity}" is no severity', near or f"one of {', '.join(SEVERITIES)}")

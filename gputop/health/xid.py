@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gputop.domain.reading import DeviceEvent
 
 SEVERITIES = ("info", "warn", "app", "sw", "restart", "reset", "reboot", "rma")
 """From the mildest; `xid.yaml` says what each asks for."""
@@ -55,8 +59,17 @@ class Catalog(NamedTuple):
         return Catalog(self.version, self.date, merged, {**self.same_as, **other.same_as})
 
 
-def graded(events: Iterable[Mapping[str, Any]], catalog: Catalog) -> list[dict[str, Any]]:
-    """Events as readers make them (remote.sample), with the severity that the catalog gives each."""
-    return [
-        {**event, "severity": catalog.severity(event["kind"], event.get("code"), event["message"])} for event in events
-    ]
+NO_CATALOG = Catalog(1, "", {}, {})
+"""Knows no event."""
+
+
+def graded(events: Iterable[DeviceEvent], catalog: Catalog) -> tuple[DeviceEvent, ...]:
+    """Events with what the catalog says of each."""
+    return tuple(
+        replace(
+            event,
+            severity=catalog.severity(event.kind, event.code, event.message),
+            meaning=catalog.meaning(event.kind, event.code),
+        )
+        for event in events
+    )

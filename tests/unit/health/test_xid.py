@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from pathlib import Path
+
 import pytest
 
-from gputop.health.catalog import CatalogError, default_catalog, parse
-from gputop.health.xid import SEVERITIES, graded
+from gputop.domain.reading import DeviceEvent
+from gputop.health.catalog import default_catalog, load
+from gputop.health.xid import SEVERITIES, Catalog, graded
 
 
 @pytest.mark.parametrize(
@@ -60,36 +64,59 @@ def test_every_severity_has_a_use() -> None:
 
 
 def test_events_are_graded_and_the_given_ones_left_alone() -> None:
-    event = {"kind": "xid", "code": 79, "message": "", "severity": None}
-    assert [found["severity"] for found in graded([event], default_catalog())] == ["reboot"]
-    assert event["severity"] is None
+    event = DeviceEvent(kind="xid", code=79, message="")
+    (found,) = graded([event], default_catalog())
+    assert (found.severity, found.meaning) == ("reboot", "GPU has fallen off the bus")
+    assert event.severity is None
 
 
-def test_a_user_overrides_single_codes() -> None:
-    own = parse("xid:\n  - {codes: 94, severity: reset, meaning: ours}\nsame_as: {rm-init-failed: 79}\n")
-    catalog = default_catalog().overridden(own)
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "xid.yaml"
+
+
+def test_a_user_overrides_single_codes(file: Path) -> None:
+    assert load(file) is default_catalog()
+    file.write_text("xid:\n  - {codes: 94, severity: reset, meaning: ours}\nsame_as: {rm-init-failed: 79}\n")
+    catalog = load(file)
+    assert isinstance(catalog, Catalog)
     assert (catalog.severity("xid", 94, ""), catalog.meaning("xid", 94)) == ("reset", "ours")
     assert catalog.severity("xid", 95, "") == "reset"
     assert catalog.meaning("rm-init-failed", None) == catalog.meaning("xid", 79)
     assert catalog.severity("sxid", 22013, "") == "info"
 
 
+def test_a_copy_of_the_catalog_and_an_empty_file_change_nothing(file: Path) -> None:
+    file.write_bytes(files("gputop.health").joinpath("xid.yaml").read_bytes())
+    catalog = load(file)
+    assert isinstance(catalog, Catalog)
+    assert catalog.severity("xid", 79, "") == "reboot"
+    file.write_text("# nothing yet\n")
+    assert isinstance(load(file), Catalog)
+
+
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
-        ("- a", "mapping"),
-        ("xid: {a: 1}", "list"),
-        ("xid: [{codes: 1}]", "severity"),
-        ("xid: [{codes: x, severity: info}]", "no code"),
-        ("xid: [{codes: 1, severity: bad}]", "none of"),
-        ("xid: [{codes: 1, severity: info, sev: 1}]", "unknown key sev"),
-        ("xid: [{codes: 1, severity: info, when: [['(', info]]}]", "missing"),
-        ("xid: [{codes: 1, severity: info, when: [[a]]}]", "pattern"),
-        ("version: 9", "version 9"),
-        ("same_as: {a: b}", "same_as"),
-        ("a: [", "expected"),
+        ("- a", "the file must be a mapping, not a list"),
+        ("xid: {a: 1}", '1:6: "xid" must be a list, not a mapping'),
+        ("xid: [{codes: 1}]", 'has no "severity"'),
+        ("xid:\n- {codes: 8 x, severity: info}", '2:11: "x" is no code and no range of codes'),
+        ("xid: [{codes: 9-8, severity: info}]", '"9-8" is no code'),
+        ("xid: [{codes: '', severity: info}]", '"" is no code'),
+        ("xid: [{codes: 1, severity: bad}]", '"severity" in xid 1 must be app, info, reboot, reset, restart, rma, sw or warn, not "bad"'),
+        ("xid: [{codes: 1, severity: info, sev: 1}]", 'unknown key "sev"'),
+        ("xid: [{codes: 1, severity: info, when: [['(', info]]}]", 'is no pattern: missing ), unterminated subpattern'),
+        ("xid: [{codes: 1, severity: info, when: [[a]]}]", "a condition is a pattern and a severity"),
+        ("xid: [{codes: 1, severity: info, when: [[a, rebot]]}]", 'did you mean "reboot"?'),
+        ("version: 9", "1:10: version 9 of the catalog's format is not known"),
+        ("same_as: {a: b}", "must be a whole number"),
+        ("a: [", "not valid YAML"),
     ],
 )
-def test_mistakes_are_told_in_words(text: str, words: str) -> None:
-    with pytest.raises(CatalogError, match=words):
-        parse(text)
+def test_mistakes_are_told_with_their_place(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    problems = load(file)
+    assert isinstance(problems, list)
+    assert message in "\n".join(map(str, problems))
+    assert str(problems[0]).startswith(f"{file}:")
