@@ -9,10 +9,10 @@ from msgspec import to_builtins
 
 from gputop.domain.problem import Problem
 from gputop.probes.decode import BadLine, Line, line_of
-from gputop.remote import hostinfo, nvidia_smi, problem
+from gputop.remote import hostinfo, nvidia_smi, owners, problem
 from gputop.remote.agent import table
 from gputop.remote.metrics import Sample, columns
-from gputop.remote.processes import describe
+from gputop.remote.processes import FIRST_PID_NAMESPACE, describe
 from gputop.remote.smi_picture import Picture
 from gputop.remote.wire import HEARTBEAT_SECONDS, PROTOCOL_VERSION, SILENCE_LIMIT_SECONDS
 
@@ -47,6 +47,7 @@ file hostname /proc/sys/kernel/hostname
 file kernel_version /proc/sys/kernel/osrelease
 file boot_id /proc/sys/kernel/random/boot_id
 file machine_id /etc/machine-id
+readlink /proc/self/ns/pid 2>/dev/null | say pid_namespace
 file os_release /etc/os-release
 grep -E '^(cpu|btime)' /proc/stat | say stat
 if [ -n "$smi" ]; then run help "$smi" --help-query-gpu; else echo | say missing; fi
@@ -65,7 +66,8 @@ while read -r verb rest; do
     who)
       for pid in $rest; do
         echo $pid | say pid; file pid_stat /proc/$pid/stat; file pid_cmdline /proc/$pid/cmdline
-        stat -c %U /proc/$pid 2>/dev/null | say pid_user
+        stat -c %U /proc/$pid 2>/dev/null | say pid_user; file pid_cgroup /proc/$pid/cgroup
+        ls -l /proc/$pid/fd 2>/dev/null | grep -m 1 -E '/dev/(nvidia|dxg)' | say pid_device
       done ;;
   esac
 done
@@ -292,6 +294,10 @@ class _People:
     def __init__(self) -> None:
         self._known: dict[int, dict[str, Any]] = {}
         self._asked: set[int] = set()
+        self._owners: dict[int, list[str]] = {}
+        self._meant: set[int] = set()
+        """Those that have a device open."""
+        self._has_driver_pids = True
         self._pid = 0
         self._stat = ""
 
@@ -310,6 +316,8 @@ class _People:
         if word == "pid" and text.isdigit():
             self._pid, self._stat = int(text), ""
             self._known.pop(self._pid, None)
+            self._owners[self._pid] = []
+            self._meant.discard(self._pid)
         elif word == "pid_stat" and text:
             self._stat = text
             self._known[self._pid] = describe(text, "")
@@ -317,6 +325,18 @@ class _People:
             self._known[self._pid] = describe(self._stat, text.replace("\x1f", "\0"))
         elif word == "pid_user" and self._pid in self._known:
             self._known[self._pid]["user"] = text.strip()
+        elif word == "pid_cgroup" and self._pid in self._known:
+            self._owners[self._pid].append(text)
+            owner = owners.parse_cgroup("\n".join(self._owners[self._pid]))
+            pod = None if owner.pod_uid is None else f"pod {owner.pod_uid}"
+            self._known[self._pid].update(container=pod or owners.short_id(owner.container_id), job=owner.job)
+        elif word == "pid_device":
+            self._meant.add(self._pid)
+        elif word == "pid_namespace":
+            self._has_driver_pids = text == FIRST_PID_NAMESPACE
 
     def look_up(self, pid: int) -> dict[str, Any] | None:
+        """As `ProcessTable.look_up`."""
+        if not self._has_driver_pids and pid not in self._meant:
+            return {}
         return self._known.get(pid)

@@ -11,6 +11,8 @@ import time
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 _PR_SET_PDEATHSIG = 1
+_CLOCK_BOOTTIME = 7
+"""Python has no name for it before 3.7."""
 _RECORD_BYTES = 65536
 
 
@@ -32,6 +34,10 @@ class Machine:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def boot_seconds(self) -> float:
+        """Seconds since the server started, sleep included: the clock by which processes start."""
+        return time.clock_gettime(_CLOCK_BOOTTIME)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -68,6 +74,13 @@ class Machine:
             return sorted(os.listdir(self.root + path))
         except OSError:
             return []
+
+    def link(self, path: str) -> Optional[str]:
+        """What a symbolic link says; `None` when it cannot be read."""
+        try:
+            return os.readlink(self.root + path)
+        except OSError:
+            return None
 
     def may_open(self, path: str) -> bool:
         """Whether opening the file is allowed; a device that is broken counts as allowed."""

@@ -251,7 +251,7 @@ class _Slot:
         sample.partitions.extend(dict(row, device_index=position) for row in reading.partitions)
         for row in reading.processes or ():
             who = self._processes.look_up(row["pid"])
-            if who is not None or reading.unreliable is None:
+            if who or reading.unreliable is None:
                 sample.processes.append(dict(row, device_index=position, **(who or {})))
 
     def _state(self) -> Tuple[Dict[str, Any], List[Problem]]:

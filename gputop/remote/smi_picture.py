@@ -175,12 +175,14 @@ class Picture:
             if len(known) == 1:
                 more = ("kind", "gpu_instance_id", "compute_instance_id")
                 row.update((key, known[0][key]) for key in more if known[0].get(key) is not None)
-            who = look_up(pid) or {"name": (name or "").rpartition("/")[2] or None}
+            who = look_up(pid)
+            if who is None:  # it has ended, or is hidden from this account; nvidia-smi still knew its name
+                who = {"name": (name or "").rpartition("/")[2] or None}
             rows.append(dict(row, **who))
         for position, device in enumerate(self.devices):
             for one in self._detail(device).get("processes", ()):
                 found = look_up(one["pid"]) if (position, one["pid"]) not in told else None
-                if one.get("kind") == "graphics" and found is not None:
+                if one.get("kind") == "graphics" and found:
                     rows.append(dict(one, device_index=position, **found))
         return rows
 

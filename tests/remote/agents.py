@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,17 @@ class NvmlFixture:
         new = self.path.with_suffix(".new")
         new.write_text("\n".join(lines) + "\n")
         new.replace(self.path)
+
+
+@contextmanager
+def a_gpu_process(folder: Path) -> Iterator[int]:
+    """The pid of a live process for lists of processes. It has a device open, as in a container it must: there gputop
+    believes nobody else's pid."""
+    device = folder / "dev" / "nvidia0"
+    device.parent.mkdir(exist_ok=True)
+    with device.open("w") as file, subprocess.Popen(["sleep", "600"], pass_fds=[file.fileno()]) as process:
+        yield process.pid
+        process.kill()
 
 
 class Talk:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import asdict
 
 from gputop.domain.reading import Frame
-from tests.remote.agents import FIXTURES, NvmlFixture, talking
+from tests.remote.agents import FIXTURES, NvmlFixture, a_gpu_process, talking
 
 NOT_OFFERED = {
     "energy_joules",
@@ -30,12 +30,9 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sleepers() -> Iterator[list[int]]:
-    processes = [subprocess.Popen(["sleep", "600"]) for _ in range(3)]
-    yield [process.pid for process in processes]
-    for process in processes:
-        process.kill()
-        process.wait()
+def sleepers(tmp_path: Path) -> Iterator[list[int]]:
+    with a_gpu_process(tmp_path) as one, a_gpu_process(tmp_path) as two, a_gpu_process(tmp_path) as three:
+        yield [one, two, three]
 
 
 async def through_nvml(library: str) -> Frame:

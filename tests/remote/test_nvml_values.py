@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from gputop.remote import nvml_fields
 from gputop.remote.metrics import absolute_threshold
 from gputop.remote.nvml_calls import DeviceFailure
 from gputop.remote.nvml_fields import ALL_LINKS, Fields, Rates
-from tests.remote.agents import NvmlFixture, nvml_library, talking
+from tests.remote.agents import NvmlFixture, a_gpu_process, nvml_library, talking
 
 
 async def test_health_and_links_come_in_the_first_frame(nvml: NvmlFixture, library: str) -> None:
@@ -122,10 +121,9 @@ async def test_without_a_total_the_errors_of_all_places_are_added(nvml: NvmlFixt
 
 
 @pytest.fixture
-def sleeper() -> Iterator[int]:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process.pid
-        process.kill()
+def sleeper(tmp_path: Path) -> Iterator[int]:
+    with a_gpu_process(tmp_path) as pid:
+        yield pid
 
 
 async def test_a_process_is_as_active_as_its_newest_sample_and_idle_without_one(
