@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from readings import readings
+from readings import live, readings
 
 from gputop.cli.main import COMMANDS as CLI_COMMANDS
 from gputop.cli.main import SCREEN, Command, parser_for
@@ -166,6 +166,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "glossary": glossary,
     "example-inventory": example_inventory,
     "readings": readings,
+    "live": live,
 }
 
 

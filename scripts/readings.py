@@ -9,8 +9,10 @@ from pathlib import Path
 from gputop.readers.recognize import FORMATS, recognize
 from gputop.readers.text import plain
 from gputop.remote.sample import Row, Sample
+from gputop.remote.vendors import VENDORS, Tool
 
-RECORDINGS = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "recordings"
+FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
+RECORDINGS, MACHINES = FIXTURES / "recordings", FIXTURES / "machines"
 
 GROUPS: dict[str, tuple[str, ...]] = {
     # heading: keys of a row; one of them is enough
@@ -51,6 +53,33 @@ def readings() -> str:
         ]
         lines.append(f"| {name} | {path.stem} | " + " | ".join(marks) + " |")
     return "\n".join(lines)
+
+
+def live() -> str:
+    """One line a vendor's tool: what the agent gets out of it, on the recorded machines of the tests."""
+    lines = ["| vendor | tool | " + " | ".join(GROUPS) + " |", "|---|---|" + ":-:|" * len(GROUPS)]
+    for vendor in VENDORS.values():
+        for tool in vendor.tools:
+            rows = [row for machine in sorted(MACHINES.iterdir()) for row in _live_rows(tool, machine / "commands")]
+            marks = ["●" if _is_read(rows, group) else "" for group in GROUPS]
+            lines.append(f"| {vendor.title} | {tool.programs[0]} | " + " | ".join(marks) + " |")
+    return "\n".join(lines)
+
+
+def _live_rows(tool: Tool, commands: Path) -> list[Row]:
+    programs = [(tool.programs[0], ask.arguments) for ask in tool.asks]
+    if tool.stream is not None:
+        programs.append(((tool.stream.programs or tool.programs)[0], tool.stream.arguments(1.0)))
+    texts = [text for program, arguments in programs if (text := _recorded(commands, program, arguments)) is not None]
+    rows: list[Row] = tool.read(texts)["devices"] if texts else []
+    return rows
+
+
+def _recorded(commands: Path, program: str, arguments: tuple[str, ...]) -> str | None:
+    """The recording whose name the command begins with, the longest."""
+    command = "_".join([program, *arguments])
+    fitting = [path for path in commands.glob("*.txt") if command.startswith(path.stem)]
+    return max(fitting, key=lambda path: len(path.stem)).read_text() if fitting else None
 
 
 def paths() -> Iterator[Path]:

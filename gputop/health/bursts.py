@@ -20,7 +20,7 @@ class Folded(NamedTuple):
     """Events of one burst that say the same of the same device."""
 
     first: DeviceEvent
-    count: int
+    times: int
 
 
 class Burst(NamedTuple):

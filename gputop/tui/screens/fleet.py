@@ -19,7 +19,7 @@ from gputop.tui.commands import Scope
 from gputop.tui.draw import Spans, remote
 from gputop.tui.rows import reason
 from gputop.tui.screens.base import CommandScreen
-from gputop.tui.screens.page import RowScreen
+from gputop.tui.screens.page import LogScreen, RowScreen
 from gputop.tui.summary import footer, header, header_height, table_header
 from gputop.tui.views import VIEWS
 from gputop.tui.widgets.fleet_table import FleetTable, TableState
@@ -258,6 +258,11 @@ class FleetScreen(CommandScreen):
         row = self.table.cursor_row
         if row is not None:
             self.gputop.push_screen(RowScreen(row))
+
+    def do_row_log(self) -> None:
+        row = self.table.cursor_row
+        if row is not None:
+            self.gputop.push_screen(LogScreen(row))
 
     def do_row_copy(self) -> None:
         row = self.table.cursor_row

@@ -40,7 +40,7 @@ def test_a_code_that_means_a_consequence_as_an_xid_means_none_as_an_sxid() -> No
 def test_the_same_of_the_same_device_is_folded_with_its_count_and_the_root_first() -> None:
     events = [event(0, 45), event(1, 31), event(2, 31, "0000:3B:00.0"), event(3, 31, "0000:9b:00"), event(4, 45)]
     (burst,) = bursts(events)
-    assert [(line.first.code, line.first.pci_bus_id, line.count) for line in burst.folded] == [
+    assert [(line.first.code, line.first.pci_bus_id, line.times) for line in burst.folded] == [
         (31, "0000:3b:00", 2),
         (45, "0000:3b:00", 2),
         (31, "0000:9b:00", 1),
@@ -57,7 +57,7 @@ def test_no_event_is_lost_or_doubled(told: list[tuple[float | None, int]]) -> No
     events = [event(at, code) for at, code in told]
     made = bursts(events)
     assert [one for burst in made for one in burst.events] == events
-    assert all(sum(line.count for line in burst.folded) == len(burst.events) for burst in made)
+    assert all(sum(line.times for line in burst.folded) == len(burst.events) for burst in made)
     assert all(burst.folded[0].first == burst.root or burst.root in burst.events for burst in made)
 
 
