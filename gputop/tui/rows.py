@@ -18,6 +18,7 @@ from gputop.domain.reading import Device, Frame, Partition, ProcessReading
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import known
 from gputop.query.sort import natural
+from gputop.tui.draw import remote
 
 Key = tuple[str, ...]
 """Stable over updates: host name, then device key or pid."""
@@ -311,6 +312,19 @@ def short_model(model: str | None) -> str:
 _NOISE = frozenset({"nvidia", "tesla", "geforce", "quadro", "hbm3", "hbm3e", "hbm2", "hbm2e", "pcie", "graphics"}) | {
     f"sxm{number}" for number in range(2, 8)
 }
+
+
+def process_user(process: ProcessReading, absent: str = "–") -> str:
+    return "?" if _is_nameless(process) else remote(process.user, absent)
+
+
+def process_command(process: ProcessReading) -> str:
+    return "?" if _is_nameless(process) else remote(process.command or process.name)
+
+
+def _is_nameless(process: ProcessReading) -> bool:
+    """Nothing is known of it but its pid, as of one in another namespace."""
+    return process.name is None and process.command is None and process.user is None
 
 
 def process_label(command: str) -> str:
