@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from gputop.domain.host import Host
+from gputop.domain.event import FrameReceived, HostsChanged
 from gputop.domain.problem import INFORMATIONAL, ProblemKind
 from gputop.domain.reading import DeviceEvent, Frame
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.reduce import reduce
-from gputop.sources.file import events_of
+from tests.fakes.builders import a_spec
 from tests.remote.recorded import Recorded, talking_to
 
 XID = "NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python3, {words}"
@@ -36,17 +37,13 @@ class Told:
     """Events of one or more sessions, folded as in gputop."""
 
     def __init__(self) -> None:
-        now = datetime.now(UTC)
-        self._fleet = reduce(Fleet(as_of=now, source="file"), events_of((), now), now)
-        self.host: Host | None = None
+        self._fleet = Fleet(as_of=datetime.now(UTC), source="ssh")
 
-    def take(self, frame: Frame) -> list[DeviceEvent]:
-        from gputop.domain.event import FrameReceived, HostsChanged
-        from tests.fakes.builders import a_spec
-
-        events = [HostsChanged(source="ssh", hosts=(a_spec(name="n"),)), FrameReceived(host="n", frame=frame)]
-        self._fleet = reduce(self._fleet, events, frame.received_at)
-        return list(self._fleet.hosts["n"].events)
+    def codes(self, frame: Frame) -> list[int | None]:
+        """Of all events after this frame."""
+        seen = [HostsChanged(source="ssh", hosts=(a_spec(name="n"),)), FrameReceived(host="n", frame=frame)]
+        self._fleet = reduce(self._fleet, seen, frame.received_at)
+        return [event.code for event in self._fleet.hosts["n"].events]
 
 
 async def test_events_since_boot_are_told_first_and_new_ones_as_they_come(machine: Recorded) -> None:
@@ -69,16 +66,16 @@ async def test_events_since_boot_are_told_first_and_new_ones_as_they_come(machin
 async def test_a_new_session_tells_the_log_again_and_nothing_is_lost_or_doubled(machine: Recorded) -> None:
     told = Told()
     async with talking_to(machine) as talk:
-        told.take(await talk.until(lambda frame: frame.events))
+        told.codes(await talk.until(lambda frame: frame.events))
         machine.log(*(kmsg(10 + n, 300 + n / 1e6, XID.format(code=31, words="the same")) for n in range(3)))
-        told.take(await talk.until(lambda frame: frame.events))
+        told.codes(await talk.until(lambda frame: frame.events))
     machine.log(kmsg(20, 400, XID.format(code=63, words="Row Remapper")))
     async with talking_to(machine) as talk:
-        events = told.take(await talk.until(lambda frame: frame.events))
-        assert [event.code for event in events] == [13, 31, 31, 31, 63]
+        codes = told.codes(await talk.until(lambda frame: frame.events))
+        assert codes == [13, 31, 31, 31, 63]
         machine.log(kmsg(21, 500, XID.format(code=94, words="Contained")))
-        events = told.take(await talk.until(lambda frame: frame.events))
-    assert [event.code for event in events] == [13, 31, 31, 31, 63, 94]
+        codes = told.codes(await talk.until(lambda frame: frame.events))
+    assert codes == [13, 31, 31, 31, 63, 94]
 
 
 async def test_the_driver_in_other_words_is_one_event_with_its_code(machine: Recorded) -> None:
@@ -107,7 +104,7 @@ async def test_a_burst_of_ten_thousand_is_bounded_and_says_what_it_left_out(mach
         frame = await talk.until(ends)
     assert [event.message for event in told] == [f"fault {n}" for n in range(10_000 - len(told), 10_000)]
     (problem,) = (problem for problem in frame.problems if problem.kind is ProblemKind.KERNEL_LOG)
-    assert problem.summary == f"{10_000 - len(told):,} more events were logged than are told".replace(",", "")
+    assert problem.summary == f"{10_000 - len(told)} more events were logged than are told"
     assert problem.kind in INFORMATIONAL
 
 
@@ -134,8 +131,8 @@ async def test_dmesg_is_followed_where_the_device_may_not_be_read(tmp_path: Path
 async def test_the_journal_is_followed_where_dmesg_is_refused(tmp_path: Path) -> None:
     machine = Recorded("nvidia-bare", tmp_path)
     machine.command("dmesg_--follow", "dmesg: read kernel buffer failed: Operation not permitted\n", status=1)
-    entry = '{"__REALTIME_TIMESTAMP":"1764500100250000","MESSAGE":"%s"}\n' % XID.format(code=48, words="DBE")
-    machine.command("journalctl_-k_-f", entry, hangs=True)
+    entry = {"__REALTIME_TIMESTAMP": "1764500100250000", "MESSAGE": XID.format(code=48, words="DBE")}
+    machine.command("journalctl_-k_-f", json.dumps(entry) + "\n", hangs=True)
     async with talking_to(machine) as talk:
         frame = await talk.until(lambda frame: frame.events)
         (event,) = frame.events

@@ -145,3 +145,22 @@ async def test_a_file_is_read_once() -> None:
     source.retry(["a"])
     source.set_interval(1.0)
     assert [type(event).__name__ async for event in source.events()] == ["HostsChanged", "LinkChanged", "FrameReceived"]
+
+
+XID = "[  100.250000] NVRM: Xid (PCI:0000:3b:00): 94, pid=1, name=a, Contained\n"
+
+
+def test_events_are_graded_by_the_catalog_as_the_user_changed_it(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = home / ".config" / "gputop" / "xid.yaml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    words = ["read", file(tmp_path, XID), "--format", "json"]
+    assert main(words) == 0
+    assert [event["severity"] for event in hosts(capsys)[0]["events"]] == ["restart"]
+    own.write_text("xid: [{codes: 94, severity: reset}]\n")
+    assert main(words) == 0
+    assert [event["severity"] for event in hosts(capsys)[0]["events"]] == ["reset"]
+    own.write_text("xid: [{codes: 94, severity: rset}]\n")
+    assert main(words) == 2
+    assert 'xid.yaml:1:29: "severity" in xid 94 must be' in capsys.readouterr().err

@@ -9,8 +9,10 @@ import msgspec
 from gputop.domain.event import FrameReceived
 from gputop.domain.link import LinkState
 from gputop.export.document import document
+from gputop.fleet.collector import Inbox
 from gputop.fleet.files import file_fleet
 from gputop.fleet.reduce import EVENTS_LENGTH, reduce
+from gputop.health.catalog import default_catalog
 from gputop.readers.load import Recording
 from gputop.remote.sample import Sample, new_sample, problem
 from gputop.sources.file import frame
@@ -42,6 +44,34 @@ def test_a_log_that_is_told_again_from_its_beginning_doubles_nothing() -> None:
     again = frame(sample(event(79, 1.0), event(79, 1.0), event(13, 2.0)), AT)
     fleet = reduce(fleet, [FrameReceived(host="a", frame=again)], AT)
     assert [one.code for one in fleet.hosts["a"].events] == [79, 79, 13]
+
+
+def test_an_event_is_known_again_by_its_stamp_since_boot_when_the_clock_was_set() -> None:
+    def stamped(at: float) -> dict[str, object]:
+        return {**event(79, at), "uptime_seconds": 100.25}
+
+    fleet = file_fleet([Recording("a", sample(stamped(1.0)))], AT)
+    again = frame(sample(stamped(1.7), {**stamped(1.7), "uptime_seconds": 100.26}), AT)
+    fleet = reduce(fleet, [FrameReceived(host="a", frame=again)], AT)
+    assert [one.uptime_seconds for one in fleet.hosts["a"].events] == [100.25, 100.26]
+
+
+def test_events_are_graded_as_they_come_in() -> None:
+    catalog = default_catalog()
+    fleet = file_fleet([Recording("a", sample(event(79, 1.0)))], AT, catalog)
+    fleet = reduce(fleet, [FrameReceived(host="a", frame=frame(sample(event(13, 2.0)), AT))], AT, catalog)
+    told = document(fleet).hosts[0].events
+    assert [one.severity for one in told] == ["reboot", "app"]
+
+
+def test_a_frame_that_is_overtaken_leaves_its_events_behind() -> None:
+    inbox = Inbox()
+    for code in (13, 31, 79):
+        inbox.put(FrameReceived(host="a", frame=frame(sample(event(code, float(code))), AT)))
+    (received,) = inbox.take()
+    assert isinstance(received, FrameReceived)
+    assert [one.code for one in received.frame.events] == [13, 31, 79]
+    assert inbox.dropped_frames == 2
 
 
 def test_the_newest_events_are_kept() -> None:
