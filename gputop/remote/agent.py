@@ -47,7 +47,6 @@ class Agent:
         self._sample_wanted = False
         self._meter = hostinfo.CpuMeter(machine.text("/proc/stat") or "")
         self._processes = ProcessTable(machine)
-        self._probes: Optional[Probes] = None
         self._log: Optional[LogFollower] = None
         self._greeted: Any = None
         self._sent: Dict[str, Any] = {}
@@ -64,7 +63,7 @@ class Agent:
         self._machine.arm(self._options.silence)
         self._interval = self._options.interval
         self._machine.thread(self._listen)
-        probes = self._probes = Probes(self._machine, self._options, self._processes)
+        probes = Probes(self._machine, self._options, self._processes)
         patience = self._options.deadline + LATE_MIN_SECONDS
         due = self._machine.monotonic()
         while True:
