@@ -113,6 +113,13 @@ class ExactUpdate(ChopsUpdate):
         return "".join(sequences)
 
 
+class EagerScreen(Screen[None]):
+    """A screen whose first frame comes at once; Textual's own waits one period of its frame rate for it."""
+
+    def on_mount(self) -> None:
+        self.app.call_later(self._on_timer_update)
+
+
 class ScreenApp(App[int]):
     """What gputop needs of `App` beside its public API."""
 

@@ -22,7 +22,7 @@ from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
 from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
-from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, wide_fleet
+from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, until, wide_fleet
 
 
 def table(app: GputopApp) -> FleetTable:
@@ -375,12 +375,3 @@ class FakeFeed:
 
     async def updates(self) -> AsyncIterator[Update]:
         yield Update(fleet=self.fleet, changed=frozenset(self.fleet.hosts))
-
-
-async def until(pilot: Pilot[int], probe: object, tries: int = 100) -> None:
-    assert callable(probe)
-    for _ in range(tries):
-        if probe():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError("waited in vain")
