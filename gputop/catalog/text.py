@@ -45,3 +45,12 @@ def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") ->
     short = cut(text, width, ellipsis=ellipsis)
     fill = " " * (width - cell_len(short))
     return fill + short if right else short + fill
+
+
+def short_model(model: str | None) -> str:
+    """`H100 80GB` from `NVIDIA H100 80GB HBM3`: maker, plug and kind of memory are left out. Empty for no model."""
+    name = clean(model or "")
+    return " ".join(word for word in re.findall(r"[^\s-]+", name) if not _MODEL_NOISE.fullmatch(word)) or name
+
+
+_MODEL_NOISE = re.compile(r"nvidia|tesla|geforce|quadro|hbm\d\w*|sxm\d|pcie|graphics", re.IGNORECASE)

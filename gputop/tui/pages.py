@@ -13,6 +13,7 @@ from gputop.catalog.text import cut
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
+from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
 from gputop.tui.arrange import partition_cell
 from gputop.tui.columns import Column, place
@@ -153,11 +154,11 @@ def _problem_lines(host: Host, look: Look) -> list[Spans]:
     named: list[tuple[str, Problem]] = [("", problem) for problem in host.problems]
     frame = host.frame
     for position, problems in sorted(host.device_problems.items()):
-        where = f"GPU {frame.devices[position].index}" if frame and position < len(frame.devices) else "GPU"
+        where = frame.devices[position].label if frame and position < len(frame.devices) else "GPU"
         named += [(where, problem) for problem in problems]
     link = host.link.problem
-    if link is not None and host.link.state in TROUBLE and all(problem != link for _, problem in named):
-        named.insert(0, ("", link))
+    if link is not None and host.link.state in TROUBLE and host.link.state not in FRESH:
+        named.insert(0, ("", link))  # that of a host with fresh values is one of the others
     in_trouble = SIGNS[host.link.state] if host.link.state in TROUBLE else TROUBLED
     for where, problem in named:
         sign, name = ("·", "dim") if problem.kind in INFORMATIONAL else in_trouble

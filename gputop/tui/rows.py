@@ -11,6 +11,7 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property
 
+from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
@@ -298,19 +299,6 @@ def reason(host: Host, as_of: datetime) -> str:
 def headline(host: Host) -> Problem | None:
     """The problem to name first."""
     return host.link.problem
-
-
-def short_model(model: str | None) -> str:
-    """`H100 80GB` from `NVIDIA H100 80GB HBM3`: the maker, the plug and the memory's kind are left out."""
-    if not model:
-        return ""
-    words = [word for word in re.split(r"[\s-]+", model) if word.casefold() not in _NOISE]
-    return " ".join(words) or model
-
-
-_NOISE = frozenset({"nvidia", "tesla", "geforce", "quadro", "hbm3", "hbm3e", "hbm2", "hbm2e", "pcie", "graphics"}) | {
-    f"sxm{number}" for number in range(2, 8)
-}
 
 
 def process_label(command: str) -> str:

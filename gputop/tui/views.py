@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gputop.catalog import format as show
+from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.domain.reading import ProcessReading
@@ -24,7 +25,6 @@ from gputop.tui.rows import (
     host_sort_key,
     process_label,
     process_rows,
-    short_model,
     trouble_rank,
 )
 

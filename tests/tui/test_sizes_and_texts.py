@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 
 from gputop.domain.host import HostSpec
@@ -94,3 +95,13 @@ async def test_wide_characters_keep_the_columns_in_line() -> None:
     text = await rendered(fleet, SeriesStore(), theme=dark(), view="processes", size=(120, 20))
     lines = [line for line in text.splitlines() if "python" in line]
     assert len({cell_len(line[: line.index("python")]) for line in lines}) == 1
+
+
+async def test_what_is_wrong_with_a_device_stands_once_on_its_hosts_page() -> None:
+    own = a_problem(ProblemKind.DEVICE_LOST, "it does not answer", hint="reboot")
+    link = structs.replace(own, summary=f"GPU 0 (00000000:19:00.0): {own.summary}")  # as the fleet names it
+    frame = a_gpu_frame("odd", [50.0])
+    host = a_host("odd", frame, LinkState.DEGRADED, link, device_problems={0: (own,)})
+    text = await rendered(Fleet(as_of=NOW, hosts={"odd": host}), SeriesStore(), theme=dark(), view="host:odd")
+    assert text.count("→ reboot") == 1
+    assert frame.devices[0].label in text

@@ -48,7 +48,8 @@ def test_a_bucket_that_has_just_begun_holds_the_value_that_still_counts() -> Non
 def test_values_that_come_less_often_than_buckets_pass_leave_no_gaps() -> None:
     store = SeriesStore()
     for tick in range(4):
-        store.push("h", a_frame(START + tick * timedelta(seconds=30), utilization=(10.0 * tick,), interval_seconds=30.0))
+        at = START + tick * timedelta(seconds=30)
+        store.push("h", a_frame(at, utilization=(10.0 * tick,), interval_seconds=30.0))
     newest = START + timedelta(seconds=90)
     per_value = int(30 / BUCKET_SECONDS)
     assert store.trend("h", "GPU-0", "utilization_percent", newest)[-1 - 3 * per_value :] == [
