@@ -19,6 +19,7 @@ from textual._compositor import ChopsUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 
 from gputop.tui.draw import to_ascii
@@ -156,6 +157,10 @@ class ScreenApp(App[int]):
         """A traceback without the values of variables: those are other people's hosts and users."""
         self._exit_renderables.append(Text(traceback.format_exc()))
         self._close_messages_no_wait()
+
+    def ignore_no_color(self) -> None:
+        """Keep colors whatever `NO_COLOR` says: it speaks of terminals, not of pictures."""
+        self._filters = [known for known in self._filters if not isinstance(known, (NoColor, Monochrome))]
 
     def screen_lines(self) -> list[str]:
         """The screen as text, line by line, blanks at the ends left out."""
