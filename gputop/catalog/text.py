@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 _UNFIT = re.compile(
     "["
@@ -38,6 +38,22 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
     if room < 0:
         return set_cell_size(text, width).rstrip()
     return set_cell_size(text, room).rstrip() + ellipsis
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """`text` on lines of at most `width` cells (2 or more), broken at blanks where that can be."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if cell_len(longer) <= width:
+            line = longer
+            continue
+        if line:
+            lines.append(line)
+        *full, line = chop_cells(word, width) or [""]
+        lines += full
+    return [*lines, line]
 
 
 def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:

@@ -285,14 +285,14 @@ def reason(host: Host, as_of: datetime) -> str:
     problem = headline(host)
     if problem is None or host.link.state not in TROUBLE:
         return ""
+    link = host.link
     parts = [problem.summary]
-    if host.link.retry_at is not None:
-        seconds = max(0, round((host.link.retry_at - as_of).total_seconds()))
+    if link.retry_at is not None:
+        seconds = max(0, round((link.retry_at - as_of).total_seconds()))
         parts += [f"next try in {seconds} s" if seconds else "trying now", "F5 tries now"]
-    elif problem.hint:
-        parts.append(problem.hint)
-    elif host.link.state in NOT_RETRIED:
-        parts.append("not retried by itself; F5 tries again")
+    else:
+        parts += [problem.hint] if problem.hint else []
+        parts += ["F5 tries again"] if link.state in NOT_RETRIED | {LinkState.STALE} else []
     return "; ".join(parts)
 
 

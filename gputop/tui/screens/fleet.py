@@ -257,7 +257,7 @@ class FleetScreen(CommandScreen):
     def do_row_details(self) -> None:
         row = self.table.cursor_row
         if row is not None:
-            self.gputop.push_screen(RowScreen(row))
+            self.gputop.push_screen(RowScreen(row, self.gputop.fleet.as_of))
 
     def do_row_copy(self) -> None:
         row = self.table.cursor_row

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from gputop.catalog.text import short_model
+from gputop.catalog.text import short_model, wrap
 
 
 @pytest.mark.parametrize(
@@ -22,3 +25,15 @@ from gputop.catalog.text import short_model
 )
 def test_a_model_is_named_by_what_tells_it_apart(full: str | None, short: str) -> None:
     assert short_model(full) == short
+
+
+@given(st.text(alphabet="ab 山[]–", max_size=80), st.integers(min_value=2, max_value=30))
+def test_wrapped_text_keeps_every_character_and_its_width(text: str, width: int) -> None:
+    lines = wrap(text, width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_text_is_wrapped_at_blanks() -> None:
+    assert wrap("one two three", 8) == ["one two", "three"]
+    assert wrap("/a/very/long/path", 8) == ["/a/very/", "long/pat", "h"]
