@@ -103,7 +103,7 @@ def _silent(last: datetime | None) -> Problem:
     return Problem(
         kind=ProblemKind.AGENT_SILENT,
         summary="connected, but no readings come" if last else "connected, but no first reading came",
-        hint=f"{causes}: log in and try nvidia-smi; F5 asks again",
+        hint=f"{causes}: log in and try nvidia-smi",
         since=last,
     )
 

@@ -209,7 +209,7 @@ def _refused(attempt: Attempt) -> LinkFailure:
             ProblemKind.KEY_ENCRYPTED,
             f"the key {path} needs a passphrase",
             detail=said,
-            hint=f"ssh-add {path}, then press F5{agent}",
+            hint=f"ssh-add {path}{agent}",
         )
     wants_words = any(method != "publickey" for method in attempt.asked)
     if wants_words and ("publickey" not in attempt.asked or not attempt.keys_offered):
@@ -227,7 +227,7 @@ def _refused(attempt: Attempt) -> LinkFailure:
             ProblemKind.KEY_UNREADABLE,
             f"no usable key: {attempt.unreadable[0]}",
             detail=said,
-            hint=f"check the path and the rights of the file, then press F5{agent}",
+            hint=f"check the path and the rights of the file{agent}",
         )
     tried = f"{attempt.keys_offered} key{'' if attempt.keys_offered == 1 else 's'}"
     offered = ", ".join(dict.fromkeys(attempt.asked)) or "no method that gputop has"

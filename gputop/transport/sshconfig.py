@@ -288,7 +288,7 @@ def _config_problem(summary: str, detail: str) -> Problem:
         kind=ProblemKind.SSH_CONFIG,
         summary=f"ssh_config: {summary}",
         detail=detail[:2000] or None,
-        hint="correct the ssh_config (try `ssh -G HOST`), then press F5",
+        hint="correct the ssh_config (try `ssh -G HOST`)",
     )
 
 
