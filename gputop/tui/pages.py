@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from gputop.catalog import format as show
 from gputop.catalog.text import cut, wrap
 from gputop.domain.host import Host
-from gputop.domain.link import TROUBLE, LinkState
+from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
@@ -185,6 +185,8 @@ def _problem_lines(host: Host, look: Look, width: int) -> list[Spans]:
             lines += hanging((("  → ", "accent"),), (remote(problem.hint), "text"), width)
     if host.link.retry_at is not None:
         lines.append((("  " + remote(reason(host, look.as_of)).partition("; ")[2], "dim"),))
+    elif host.link.state in NOT_RETRIED:
+        lines.append((("  not tried again by itself; F5 tries again", "dim"),))
     return lines
 
 

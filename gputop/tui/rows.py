@@ -14,7 +14,7 @@ from functools import cached_property
 from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
-from gputop.domain.problem import INFORMATIONAL, Problem
+from gputop.domain.problem import INFORMATIONAL
 from gputop.domain.reading import Device, Frame, Partition, ProcessReading
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import known
@@ -282,10 +282,10 @@ def host_sort_key(row: Row) -> tuple[tuple[int, int | str], ...]:
 
 def reason(host: Host, as_of: datetime) -> str:
     """Why a host is in trouble and what happens next, in one line; empty for a host that is well."""
-    problem = headline(host)
-    if problem is None or host.link.state not in TROUBLE:
-        return ""
     link = host.link
+    problem = link.problem
+    if problem is None or link.state not in TROUBLE:
+        return ""
     parts = [problem.summary]
     if link.retry_at is not None:
         seconds = max(0, round((link.retry_at - as_of).total_seconds()))
@@ -294,11 +294,6 @@ def reason(host: Host, as_of: datetime) -> str:
         parts += [problem.hint] if problem.hint else []
         parts += ["F5 tries again"] if link.state in NOT_RETRIED | {LinkState.STALE} else []
     return "; ".join(parts)
-
-
-def headline(host: Host) -> Problem | None:
-    """The problem to name first."""
-    return host.link.problem
 
 
 def process_label(command: str) -> str:

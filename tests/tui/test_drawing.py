@@ -43,6 +43,10 @@ def test_a_finished_group_of_a_trend_keeps_its_picture_while_time_goes_on() -> N
     assert rolled[1:-2] == before[2:-1]
 
 
+def test_a_trend_shows_no_gap_where_it_merely_has_fewer_groups_than_cells() -> None:
+    assert "".join(text for text, _ in trend([50.0] * 60, 14, phase=59)) == "  " + "▄" * 12
+
+
 def test_a_trend_tells_zero_from_nothing_seen() -> None:
     assert "".join(text for text, _ in trend([0.0, None], 2)) == "▁·"
 
