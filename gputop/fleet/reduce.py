@@ -99,11 +99,11 @@ def _of_session(host: Host, now: datetime) -> Link:
 
 
 def _silent(last: datetime | None) -> Problem:
-    causes = "a hung driver or an overloaded server" + ("" if last else ", or a login file that waits or asks")
+    third = "a cut network" if last else "a login file that waits or asks"
     return Problem(
         kind=ProblemKind.AGENT_SILENT,
         summary="connected, but no readings come" if last else "connected, but no first reading came",
-        hint=f"{causes}: log in and try nvidia-smi",
+        hint=f"a hung driver, an overloaded server or {third}: log in and try nvidia-smi",
         since=last,
     )
 
