@@ -111,8 +111,8 @@ def _states_line(fleet: Fleet, head: Head, look: Look, width: int, sums: Totals 
         right = (("connecting ", "dim"),)
     more: Spans = ()
     if sums is not None and fleet.hosts:
-        memory = show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes)
-        more = tuple((f"{text}   ", "strong") for text in (memory, show.watts(sums.power_watts)))
+        known = (show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes), show.watts(sums.power_watts))
+        more = tuple((f"{text}   ", "strong") for text in known if text != show.ABSENT)
     left: Spans = (*brand, ("   ", "text"), *states(fleet, words=True))
     if width_of(left) + width_of(more) + width_of(right) >= width:
         left = (*brand, ("  ", "text"), *states(fleet, words=False))
