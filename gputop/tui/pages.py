@@ -178,7 +178,11 @@ def _problem_lines(host: Host, look: Look, width: int) -> list[Spans]:
         place_name = f"{where}  " if where and where not in summary else ""
         lines += hanging(((f"{sign} ", name),), (place_name + summary, "strong"), width)
         if since:
-            lines[-1] += ((f"   since {since}", "dim"),)
+            dated: Spans = ((f"  since {since}", "dim"),)
+            if width_of(lines[-1]) + width_of(dated) < width:
+                lines[-1] += ((" ", "text"), *dated)
+            else:
+                lines.append(dated)
         for text in (problem.detail or "").splitlines()[:6]:
             lines += hanging((("  ", "dim"),), (remote(text, ""), "dim"), width)
         if problem.hint:
@@ -203,7 +207,9 @@ def _trends(host: Host, look: Look, width: int) -> list[Spans]:
         values = look.series.trend(host.name, HOST, metric, look.as_of)
         curve = chart(values, cells - 4, CHART_LINES, ascii_only=look.ascii_only)
         body: list[Spans] = [((line, "trend"),) for line in curve]
-        blocks.append(panel(f"{title} {show.percent(now)}, 5 min, mean of the GPUs", body, cells, look))
+        said = f"{title} {show.percent(now)}, 5 min"
+        mean = f"{said}, mean of the GPUs"
+        blocks.append(panel(mean if len(mean) <= cells - 8 else said, body, cells, look))
     return beside(blocks[0], blocks[1], half)
 
 
