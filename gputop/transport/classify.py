@@ -16,6 +16,7 @@ from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 
 DETAIL_CHARS = 2000
+SAID_CHARS = 80
 
 
 class Phase(IntEnum):
@@ -43,6 +44,8 @@ class Attempt:
     """The last jump host; `None`: reached directly."""
     proxy: bool = False
     proxy_said: bytes = b""
+    greeting: bytes = b""
+    """The first bytes that came from the server: of its version, or of what it says instead."""
     banner: str = ""
     """What the server printed before authentication."""
     rejection: Problem | None = None
@@ -55,6 +58,12 @@ class Attempt:
     encrypted: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     agent_trouble: str | None = None
+
+    @property
+    def said_instead(self) -> str:
+        """`: ` and the first line of a server that did not say its version; empty when it said nothing else."""
+        line = _first_line(self.greeting.decode(errors="replace"))
+        return f": {line}" if line and not line.startswith("SSH-2") else ""
 
     @property
     def address(self) -> str:
@@ -111,11 +120,13 @@ def classify(error: BaseException, attempt: Attempt) -> LinkFailure:
                 detail=error.reason,
                 hint="too many keys for this server: name the right one (identity:, or IdentitiesOnly in ssh_config)",
             )
+        case asyncssh.DisconnectError() if attempt.phase <= Phase.INTRODUCING:
+            return _no_ssh(attempt, error.reason)
         case asyncssh.DisconnectError():
             return _failure(
                 LinkState.UNREACHABLE,
                 ProblemKind.CONNECTION_LOST,
-                f"{attempt.address} ended the connection",
+                f"connection to {attempt.address} ended: {_first_line(error.reason)}",
                 detail=error.reason,
                 hint="the server's own log (sshd) says why",
             )
@@ -240,6 +251,10 @@ def _refused(attempt: Attempt) -> LinkFailure:
     )
 
 
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")[:SAID_CHARS]
+
+
 def _port(attempt: Attempt) -> str:
     """Arguments of ssh-copy-id for the target."""
     address, _, port = attempt.target.rpartition(":")
@@ -248,11 +263,12 @@ def _port(attempt: Attempt) -> str:
 
 def _lost(error: BaseException, attempt: Attempt) -> LinkFailure:
     if attempt.proxy and attempt.phase <= Phase.INTRODUCING:
-        said = attempt.proxy_said.decode(errors="replace")
+        said = attempt.proxy_said.decode(errors="replace").strip()
+        last = _first_line(said.rpartition("\n")[2])
         return _failure(
             LinkState.UNREACHABLE,
             ProblemKind.PROXY_FAILED,
-            f"ProxyCommand ended before {attempt.address} answered",
+            f"ProxyCommand ended before {attempt.address} answered" + (f": {last}" if last else ""),
             detail=said,
             hint="run the ProxyCommand of ssh_config by hand",
         )
@@ -260,7 +276,7 @@ def _lost(error: BaseException, attempt: Attempt) -> LinkFailure:
         return _failure(
             LinkState.THROTTLED,
             ProblemKind.CONNECTION_DROPPED,
-            f"{attempt.address} closes new connections at once",
+            f"{attempt.address} closes new connections at once{attempt.said_instead}",
             detail=str(error),
             hint="too many at a time (MaxStartups), or this address is banned for a while (fail2ban)",
         )
@@ -281,6 +297,8 @@ def _timed_out(attempt: Attempt) -> LinkFailure:
             return _failure(
                 LinkState.UNREACHABLE, kind, f"{summary.format(address=attempt.address)} within {limit}", hint=hint
             )
+        case Phase.INTRODUCING if attempt.greeting:
+            return _no_ssh(attempt, None)
         case Phase.INTRODUCING:
             words = f"{attempt.address} accepts the connection but stays silent for {limit}"
             hint = "is it sshd that listens there? an overloaded or hanging server does this too"
@@ -291,6 +309,16 @@ def _timed_out(attempt: Attempt) -> LinkFailure:
             words = f"{attempt.address} stopped answering for {limit}"
             hint = "an overloaded server, or a network that drops large packets (MTU)"
     return _failure(LinkState.UNREACHABLE, ProblemKind.TIMED_OUT, words, hint=hint)
+
+
+def _no_ssh(attempt: Attempt, reason: str | None) -> LinkFailure:
+    return _failure(
+        LinkState.UNREACHABLE,
+        ProblemKind.PROTOCOL,
+        f"{attempt.address} does not speak SSH{attempt.said_instead}",
+        detail=reason,
+        hint="run the ProxyCommand of ssh_config by hand" if attempt.proxy else "is that the port of sshd?",
+    )
 
 
 def _channel(error: asyncssh.ChannelOpenError, attempt: Attempt) -> LinkFailure:

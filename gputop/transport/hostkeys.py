@@ -229,7 +229,7 @@ def rejection(
     add_to: str,
     direct: bool,
 ) -> Problem:
-    """Why the key is not taken, and what to do. `checking` is ssh_config's StrictHostKeyChecking; `add_to`: the
+    """Why the key is not taken, and what to do. `checking` is StrictHostKeyChecking as `ssh -G` has it; `add_to`: the
     known_hosts file for new keys; `direct`: `host` can be reached under this name from here."""
     shown = f"{algorithm} {fingerprint(blob)}"
     name = file_name(host, port)
@@ -254,6 +254,7 @@ def rejection(
         case _:
             kind, summary = ProblemKind.HOST_KEY_UNKNOWN, f"host key not known: {shown}"
             hint = f"compare it with the server's own, then: {add}; or set host_keys: accept-new"
-            if checking in ("accept-new", "no", "off"):
-                hint = f"ssh_config says StrictHostKeyChecking {checking}; for gputop set host_keys: accept-new"
+            if checking in ("accept-new", "false"):
+                said = {"false": "no"}.get(checking, checking)
+                hint = f"ssh_config says StrictHostKeyChecking {said}; for gputop set host_keys: accept-new"
     return Problem(kind=kind, summary=summary, detail="\n".join(detail), hint=hint)
