@@ -125,6 +125,16 @@ async def test_letters_typed_into_the_filter_are_no_commands() -> None:
         assert app.fleet_screen.view == "hosts"
 
 
+async def test_while_a_filter_is_typed_the_footer_tells_its_own_keys() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("slash")
+        assert app.screen_lines()[-1].startswith(" ⏎ keep   Esc clear")
+        for key in ("enter", "slash", "escape"):
+            await pilot.press(key)
+        assert app.screen_lines()[-1].startswith(" ? help")
+
+
 async def test_enter_opens_the_host_and_escape_comes_back_to_the_same_row() -> None:
     app = an_app(*odd_fleet())
     async with app.run_test(size=(120, 36)) as pilot:
