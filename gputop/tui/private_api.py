@@ -173,4 +173,5 @@ class ScreenApp(App[int]):
                           force_terminal=True, color_system="truecolor", record=True, legacy_windows=False,
                           safe_box=False)  # fmt: skip
         console.print(self.screen._compositor.render_update(full=True, screen_stack=[], simplify=True))
-        return console.export_svg(title=title)
+        # Some viewers take the no-break spaces at the edges of a text for blanks, and drop them.
+        return console.export_svg(title=title).replace("<svg ", '<svg xml:space="preserve" ', 1)
