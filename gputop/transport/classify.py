@@ -70,6 +70,8 @@ class Attempt:
         return self.target.rpartition("@")[2]
 
 
+_MORE_FILES = "raise the limit of open files (ulimit -n), or watch fewer hosts"
+
 OF_ERRNO: dict[int, tuple[ProblemKind, str, str]] = {
     errno.ECONNREFUSED: (
         ProblemKind.CONNECTION_REFUSED,
@@ -83,6 +85,8 @@ OF_ERRNO: dict[int, tuple[ProblemKind, str, str]] = {
     ),
     errno.EHOSTUNREACH: (ProblemKind.NO_ROUTE, "no route to {address}", "is it switched on? check network and VPN"),
     errno.ENETUNREACH: (ProblemKind.NO_ROUTE, "no route to {address}", "check this machine's own network and VPN"),
+    errno.EMFILE: (ProblemKind.TOO_MANY_FILES, "gputop may open no more files", _MORE_FILES),
+    errno.ENFILE: (ProblemKind.TOO_MANY_FILES, "this machine may open no more files", _MORE_FILES),
     errno.EADDRNOTAVAIL: (
         ProblemKind.NO_ROUTE,
         "{address} cannot be reached from this address",

@@ -32,7 +32,7 @@ TABLE: list[tuple[BaseException, dict[str, Any], LinkState, ProblemKind]] = [
     (os_error(errno.EHOSTUNREACH), {}, UNREACHABLE, ProblemKind.NO_ROUTE),
     (os_error(errno.ENETUNREACH), {}, UNREACHABLE, ProblemKind.NO_ROUTE),
     (os_error(errno.ETIMEDOUT), {}, UNREACHABLE, ProblemKind.TIMED_OUT),
-    (os_error(errno.EMFILE), {}, UNREACHABLE, ProblemKind.NO_ROUTE),
+    (os_error(errno.EMFILE), {}, UNREACHABLE, ProblemKind.TOO_MANY_FILES),
     (socket.gaierror(socket.EAI_NONAME, "not known"), {}, UNREACHABLE, ProblemKind.NAME_UNKNOWN),
     (TimeoutError(), {"phase": Phase.REACHING}, UNREACHABLE, ProblemKind.TIMED_OUT),
     (TimeoutError(), {"phase": Phase.INTRODUCING}, UNREACHABLE, ProblemKind.TIMED_OUT),
