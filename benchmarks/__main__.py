@@ -1,8 +1,8 @@
 """gputop's own cost while it watches 20 and 100 hosts of 8 GPUs at 1 Hz.   usage: python -m benchmarks [--help]
 
 The hosts are SSH servers in one other process on loopback (`benchmarks.hosts`), gputop runs in a pseudo-terminal
-(`benchmarks.terminal`). Figures are medians over runs; the load of the hosts and of this program, which share the
-machine with gputop, is measured beside them.
+(`benchmarks.terminal`). Figures are medians over runs; the load of the hosts, of this program and of whatever else runs
+is measured beside them, since it shares the machine with gputop: 100 % is one core.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.terminal import Terminal, cpu_seconds, memory_bytes
+from benchmarks.terminal import Terminal, cpu_seconds, machine_cpu_seconds, memory_bytes
 
 SIZES = (20, 100)
 COLUMNS, LINES = 120, 36
@@ -53,6 +53,7 @@ FIGURES = (
     Figure("terminal_kb_per_second", "to the terminal, kB/s", 25.0),
     Figure("hosts_cpu_percent", "(the hosts' process, CPU %)", None),
     Figure("harness_cpu_percent", "(this program, CPU %)", None),
+    Figure("others_cpu_percent", "(the rest of the machine, CPU %)", None),
 )
 
 
@@ -103,11 +104,12 @@ def measured(terminal: Terminal, count: int, hosts_pid: int, rng: random.Random)
     time.sleep(SETTLE_SECONDS)
 
     pids = (terminal.pid, hosts_pid, os.getpid())
-    before = [cpu_seconds(pid) for pid in pids]
+    before = [machine_cpu_seconds(), *map(cpu_seconds, pids)]
     bytes_before, window_begun = terminal.bytes_received, time.monotonic()
     time.sleep(WINDOW_SECONDS)
     window = time.monotonic() - window_begun
-    own, hosts, harness = (100 * (cpu_seconds(pid) - was) / window for pid, was in zip(pids, before, strict=True))
+    after = [machine_cpu_seconds(), *map(cpu_seconds, pids)]
+    everything, own, hosts, harness = (100 * (now - was) / window for now, was in zip(after, before, strict=True))
     kilobytes = (terminal.bytes_received - bytes_before) / window / 1000
     memory = memory_bytes(terminal.pid)
 
@@ -122,6 +124,7 @@ def measured(terminal: Terminal, count: int, hosts_pid: int, rng: random.Random)
         "terminal_kb_per_second": kilobytes,
         "hosts_cpu_percent": hosts,
         "harness_cpu_percent": harness,
+        "others_cpu_percent": max(0.0, everything - own - hosts - harness),
     }
 
 

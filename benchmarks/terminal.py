@@ -120,3 +120,10 @@ def memory_bytes(pid: int) -> int:
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         line = next(line for line in file if line.startswith("VmRSS:"))
     return int(line.split()[1]) * 1024
+
+
+def machine_cpu_seconds() -> float:
+    """Time that all cores together have worked so far, or waited for a core that another virtual machine had."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _idle, _iowait, irq, softirq, steal = (int(text) for text in file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS_PER_SECOND

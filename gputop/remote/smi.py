@@ -69,8 +69,9 @@ class SmiRoute:
             self._stream_at = self._machine.monotonic()
 
     def _go_on(self, until: float) -> None:
-        """Start what is due; one program at a time beside the stream."""
+        """Take what has come, and start what is due; one program at a time beside the stream."""
         now = self._machine.monotonic()
+        self._take_answer(now)
         if self._beside.idle:
             if not self._helped:
                 self._ask(["--help-query-gpu"], self._take_help)
@@ -78,12 +79,15 @@ class SmiRoute:
                 due = self._picture.question(now, self._interval)
                 if due is not None:
                     self._ask_beside(*due)
-        # Only its help has to be waited for: without it there is no query.
-        done = self._beside.answer(until if not self._helped else now)
-        if done is not None:
-            done()
+        if not self._helped:  # that alone has to be waited for: without it there is no query
+            self._take_answer(until)
         if self._helped and self._stream is None and self._machine.monotonic() >= self._stream_at:
             self._start_stream()
+
+    def _take_answer(self, until: float) -> None:
+        done = self._beside.answer(until)
+        if done is not None:
+            done()
 
     def _ask_beside(self, word: str, arguments: List[str]) -> None:
         if word == "medium":

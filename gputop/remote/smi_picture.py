@@ -10,6 +10,7 @@ from gputop.remote.problem import Problem
 from gputop.remote.sample import DEVICE_KEYS, NESTED_KEYS, Row
 
 _APPS_SECONDS = 5.0
+_LONG_AGO_SECONDS = 1e9
 _BUS_ID = re.compile(r"device handle for GPU\s*\d*:?\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])")
 _NO_METRICS = frozenset((*DEVICE_KEYS, *NESTED_KEYS, "state", "processes_known"))
 _TOO_OLD = frozenset((*FAST, "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"))
@@ -48,21 +49,26 @@ class Picture:
     # questions
 
     def question(self, now: float, interval: float) -> Optional[Tuple[str, List[str]]]:
-        """Of what is due at `now` (monotonic), the first: a word for `take`, and the arguments of nvidia-smi. Beside
-        the stream it runs once at a time, so that one that hangs does not gather company."""
+        """Of what is due at `now` (monotonic), what has waited longest: a word for `take`, and the arguments of
+        nvidia-smi. Beside the stream it runs once at a time, so that one that hangs does not gather company."""
         sliced = any(row.get("mig_mode") == "enabled" for row in self._seldom.get("medium", {}).values())
+        due = []
         for word, seconds, arguments in (
             ("apps", max(_APPS_SECONDS, interval), list(nvidia_smi.APPS_QUERY)),
             ("medium", self._medium_seconds, [self._medium_query.argument, CSV]),
-            ("list", self._medium_seconds if sliced else 0.0, ["-L"]),
+            ("list", self._medium_seconds if sliced else None, ["-L"]),
             ("detail", self._medium_seconds if sliced else self._slow_seconds, ["-q", "-x"]),
             ("links", self._slow_seconds, ["nvlink", "-s"]),
             ("errors", self._slow_seconds, ["nvlink", "-e"]),
         ):
-            if seconds and now >= self._asked.get(word, now - seconds) + seconds:
-                self._asked[word] = now
-                return word, arguments
-        return None
+            at = self._asked.get(word, -_LONG_AGO_SECONDS) + (seconds or 0.0)
+            if seconds is not None and now >= at:
+                due.append((at if word in self._asked else -_LONG_AGO_SECONDS, word, arguments))
+        if not due:
+            return None
+        _, word, arguments = min(due, key=lambda one: one[0])  # of equals, the first
+        self._asked[word] = now
+        return word, arguments
 
     def take_help(self, output: str) -> None:
         names = nvidia_smi.offered(output)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 
+from msgspec import structs
+
 from gputop.domain.event import FrameReceived, HostsChanged, LinkChanged, SourceEvent
 from gputop.domain.host import HostSpec
 from gputop.domain.link import Link, LinkState
@@ -18,6 +20,8 @@ from gputop.remote.sample import Sample, frame_of, hello_of, new_sample, problem
 SOURCE = "file"
 INTERVAL_SECONDS = 0.0
 """No newer reading is ever due, so a file is never stale."""
+_WIRE_INTERVAL_SECONDS = 1.0
+"""A server that said so of itself would never be stale, so the wire has no such interval."""
 
 
 class FileSource:
@@ -71,12 +75,13 @@ def frame(sample: Sample, at: datetime) -> Frame:
 
 
 def _assembled(sample: Sample, at: datetime) -> Frame | BadLine:
-    hello = line_of(hello_of(sample, INTERVAL_SECONDS))
-    line = line_of(frame_of(sample, 1, at.timestamp(), INTERVAL_SECONDS))
+    hello = line_of(hello_of(sample, _WIRE_INTERVAL_SECONDS))
+    line = line_of(frame_of(sample, 1, at.timestamp(), _WIRE_INTERVAL_SECONDS))
     if not isinstance(hello, HelloLine):
         return hello if isinstance(hello, BadLine) else BadLine("no hello")
     if not isinstance(line, FrameLine):
         return line if isinstance(line, BadLine) else BadLine("no frame")
     assembler = Assembler()
     bad = assembler.hello(hello)
-    return assembler.frame(line, at) if bad is None else bad
+    made = assembler.frame(line, at) if bad is None else bad
+    return structs.replace(made, interval_seconds=INTERVAL_SECONDS) if isinstance(made, Frame) else made

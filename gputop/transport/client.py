@@ -92,6 +92,8 @@ class Client(asyncssh.SSHClient):
             blob=blob,
             checking=resolved.checking,
             bad_lines=self._known.bad_lines(resolved.known_hosts),
+            add_to=next(iter(resolved.known_hosts), str(self._known.own)),
+            direct=self.attempt.jump is None and not self.attempt.proxy and resolved.host_key_alias is None,
         )
         return False
 

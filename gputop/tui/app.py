@@ -233,6 +233,7 @@ def run_screen(make_feed: Callable[[], Feed] | None, options: ScreenOptions) -> 
         app.end_soon = terminal.end_soon
         with ending_signals(terminal, app.end):
             code = app.run(mouse=options.mouse)
+        terminal.is_clean = True
     if app.wants_demo:
         return WANTS_DEMO
     return app.return_code or 0 if code is None else code

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gputop.catalog import format as show
+from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
@@ -25,7 +26,6 @@ from gputop.tui.rows import (
     process_label,
     process_rows,
     process_user,
-    short_model,
     trouble_rank,
 )
 
@@ -286,8 +286,8 @@ HOSTS = View(
                    "dim"), width=6, rank=21, right=True,
                sort=lambda row: row.frame and row.frame.host.load_1m, descending=True, letter="l"),
         Column(id="labels", title="LABELS", cell=lambda row, look, width: _text(remote(" ".join(
-                   f"{name}={value}" for name, value in row.host.spec.labels.items()), ""), "dim"), width=14, most=40,
-               rank=23, sort=lambda row: tuple(sorted(row.host.spec.labels.items())) or None),
+                   f"{name}={value}" for name, value in row.host.spec.labels.items()), ""), "dim"), width=14, good=24,
+               most=40, rank=23, sort=lambda row: tuple(sorted(row.host.spec.labels.items())) or None),
     ),
 )  # fmt: skip
 

@@ -192,6 +192,17 @@ def test_what_is_asked_beside_the_stream_comes_at_its_own_pace() -> None:
     assert asked(400.0) == ["apps", "medium", "detail", "links", "errors"]
 
 
+def test_what_has_waited_longest_is_asked_first_so_that_nothing_starves() -> None:
+    found = Picture(medium=30.0, slow=300.0)
+    words = []
+    for step in range(200):  # each answer takes as long as the time after which processes are asked for again
+        question = found.question(10.0 * step, 10.0)
+        words.append(question[0] if question else None)
+    assert words[:5] == ["apps", "medium", "detail", "links", "errors"]
+    assert words.count("medium") > 40
+    assert words.count("errors") >= 6
+
+
 def test_what_moves_is_not_taken_from_an_answer_that_is_minutes_old() -> None:
     found = picture("index uuid pci.bus_id")
     found.take_line("0, GPU-a, 00000000:01:00.0", 0.0)

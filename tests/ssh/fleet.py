@@ -322,6 +322,7 @@ def main() -> None:
         (folder / "inventory.yaml").write_text(inventory(fleet))
         print(f"{arguments.count} servers run; gputop --inventory {folder}/inventory.yaml", flush=True)
         print(f"end them with Ctrl-C, or: kill {os.getpid()}", flush=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads us through a pipe sees its end
         signal.pause()
     except KeyboardInterrupt:
         pass

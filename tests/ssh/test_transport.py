@@ -615,6 +615,26 @@ async def test_a_server_that_stops_answering_is_lost_when_keepalives_stay_unansw
             os.kill(pid, signal.SIGKILL)
 
 
+async def test_a_program_is_closed_soon_also_when_the_server_answers_nothing_any_more(
+    servers: Servers, transport_for: Connecting
+) -> None:
+    pid_file, spec = servers.second.home / "frozen.pid", servers.spec(servers.second)
+    async with transport_for(spec) as transport:
+        connection = await connected(transport, spec)
+        assert (await output(connection, f"echo $PPID > {pid_file}"))[1] == 0
+        program = await started(connection, "cat")
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(10):
+                reading = asyncio.create_task(program.read())
+                await program.close()
+                assert await reading == b""
+                await connection.close()
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+
 async def test_cancelling_at_any_moment_leaves_no_task_and_no_socket(
     servers: Servers, transport_for: Connecting
 ) -> None:

@@ -22,7 +22,7 @@ from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
 from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
-from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, wide_fleet
+from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, until, wide_fleet
 
 
 def table(app: GputopApp) -> FleetTable:
@@ -123,6 +123,16 @@ async def test_letters_typed_into_the_filter_are_no_commands() -> None:
         await pilot.press("slash", "q", "2", "n")
         assert app.fleet_screen.filter_text == "q2n"
         assert app.fleet_screen.view == "hosts"
+
+
+async def test_while_a_filter_is_typed_the_footer_tells_its_own_keys() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("slash")
+        assert app.screen_lines()[-1].startswith(" ⏎ keep   Esc clear")
+        for key in ("enter", "slash", "escape"):
+            await pilot.press(key)
+        assert app.screen_lines()[-1].startswith(" ? help")
 
 
 async def test_enter_opens_the_host_and_escape_comes_back_to_the_same_row() -> None:
@@ -375,12 +385,3 @@ class FakeFeed:
 
     async def updates(self) -> AsyncIterator[Update]:
         yield Update(fleet=self.fleet, changed=frozenset(self.fleet.hosts))
-
-
-async def until(pilot: Pilot[int], probe: object, tries: int = 100) -> None:
-    assert callable(probe)
-    for _ in range(tries):
-        if probe():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError("waited in vain")

@@ -16,7 +16,7 @@ from gputop.query.filter import Predicate, parse_filter
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
-from gputop.tui.draw import Spans, remote
+from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.rows import reason
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import LogScreen, RowScreen
@@ -120,6 +120,9 @@ class FleetScreen(CommandScreen):
 
     def _footer(self, fleet: Fleet, width: int) -> Spans:
         look = self.gputop.look
+        if self.query_one("#filter-line").has_class("-open"):
+            keys: Spans = ((" ⏎", "key"), (" keep   ", "dim"), ("Esc", "key"), (" clear", "dim"))
+            return look.plain(spread(keys, ((f"{len(self.table.rows)} {self.state.view.noun} ", "dim"),), width))
         if self.awaits_sort_letter:
             columns = [column for column in self.state.view.columns if column.letter]
             spans: Spans = ((" sort by:  ", "strong"),)
@@ -257,7 +260,7 @@ class FleetScreen(CommandScreen):
     def do_row_details(self) -> None:
         row = self.table.cursor_row
         if row is not None:
-            self.gputop.push_screen(RowScreen(row))
+            self.gputop.push_screen(RowScreen(row, self.gputop.fleet.as_of))
 
     def do_row_log(self) -> None:
         row = self.table.cursor_row
@@ -274,6 +277,7 @@ class FleetScreen(CommandScreen):
     def do_filter(self) -> None:
         self.query_one("#filter-line").add_class("-open")
         self.query_one("#filter", Input).focus()
+        self._draw_frame()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.filter_text = event.value.strip()
@@ -286,6 +290,7 @@ class FleetScreen(CommandScreen):
     def _close_filter(self) -> None:
         self.query_one("#filter-line").remove_class("-open")
         self.table.focus()
+        self._draw_frame()
 
     def do_back(self) -> None:
         """Clear what stands between the user and the plain view: the filter, then scrolled columns, then the view."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,7 +12,7 @@ from gputop.domain.host import Host
 from gputop.tui import log_page, pages
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
-from gputop.tui.draw import Spans, remote
+from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 from gputop.tui.rows import HostRow, Row
 from gputop.tui.screens.base import CommandScreen
@@ -119,9 +120,10 @@ class HostScreen(PageScreen):
 class RowScreen(PageScreen):
     """Every value of one row, as it was when the page was opened."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, as_of: datetime) -> None:
         super().__init__()
         self.row = row
+        self.as_of = as_of
 
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
@@ -130,7 +132,8 @@ class RowScreen(PageScreen):
         self.gputop.push_screen(LogScreen(self.row))
 
     def head(self, look: Look, width: int) -> Spans:
-        return ((f" {remote(' '.join(self.row.key))} ", "title"), ("  everything known", "dim"))
+        known = f"everything known at {self.as_of.astimezone(look.zone):%H:%M:%S %Z} "
+        return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((known, "dim"),), width)
 
     def body(self, look: Look, width: int) -> list[Spans]:
         return pages.row_page(self.row, look, width)

@@ -18,7 +18,7 @@ from gputop.tui.draw import Span, Spans, fit
 from gputop.tui.look import Look
 from gputop.tui.rows import GpuRow, Key, Row
 from gputop.tui.views import View, tone, toned
-from gputop.tui.widgets.painted import PAINT_CLASSES, Palette
+from gputop.tui.widgets.painted import Palette
 
 INDENT = 4
 """Cells before a line that spans all columns."""
@@ -65,8 +65,6 @@ class Drawn:
 
 class FleetTable(ScrollView, can_focus=True):
     """Rows of one view of a Fleet with a cursor."""
-
-    COMPONENT_CLASSES = PAINT_CLASSES
 
     class Changed(Message):
         """Cursor, columns or rows are other ones now."""

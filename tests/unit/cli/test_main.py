@@ -6,6 +6,7 @@ import argparse
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -281,3 +282,16 @@ def test_an_old_locale_costs_characters_and_not_the_output() -> None:
     ran = run_program("hosts", "a", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert ran.stdout.splitlines()[1].split()[:2] == [b"a", b"?"]
+
+
+def test_gputop_keys_prints_the_keys_that_the_user_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    settings = tmp_path / "gputop" / "settings.yaml"
+    settings.parent.mkdir()
+    settings.write_text("keymap: {quit: Q}\n")
+    assert code_of("keys") == 0
+    assert re.search(r"^Q +quit ", capsys.readouterr().out, re.MULTILINE)
+    settings.write_text("keymap: [\n")
+    assert "settings.yaml" in said(capsys, "keys")
