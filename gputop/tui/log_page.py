@@ -76,7 +76,7 @@ def latest(host: Host, look: Look, most: int) -> list[Spans]:
 def _source(host: Host) -> Spans:
     facts = host.frame.facts if host.frame else None
     if facts is not None and facts.kernel_log is not None:
-        words = f"  followed by {facts.kernel_log}, since the server started; a burst ends with 3 minutes of silence"
+        words = f"  read from {facts.kernel_log}, since the server started; a burst ends with 3 minutes of silence"
     elif host.frame is not None and not host.frame.interval_seconds:
         words = "  as far as the file goes"
     else:
