@@ -338,13 +338,14 @@ class Gpu:
         }
 
     def _mig_instances(self) -> List[Tuple[Any, Dict[str, Any]]]:
-        """Handle and identity of each instance; indexes may have gaps."""
-        found = []
+        """Handle and identity of each instance, numbered as nvidia-smi numbers them: NVML's own indexes may have
+        gaps."""
+        found: List[Tuple[Any, Dict[str, Any]]] = []
         if self._medium.get("mig_mode") == "enabled":
             for index in range(self._get("nvmlDeviceGetMaxMigDeviceCount") or 0):
                 handle = self.calls.value(self._handle, "nvmlDeviceGetMigDeviceHandleByIndex", index)
                 if handle is not None:
-                    found.append((handle, self._mig_identity(handle, index)))
+                    found.append((handle, self._mig_identity(handle, len(found))))
         return found
 
     def _mig_identity(self, handle: Any, index: int) -> Dict[str, Any]:

@@ -72,7 +72,7 @@ async def test_values_that_change_arrive_and_those_that_do_not_are_carried_on(nv
     assert frame.value("ecc_corrected_aggregate", 1) == 2
 
 
-async def test_instances_of_a_device_are_listed_with_their_gaps(nvml: NvmlFixture, library: str) -> None:
+async def test_instances_of_a_device_are_numbered_as_nvidia_smi_numbers_them(nvml: NvmlFixture, library: str) -> None:
     async with talking(nvml_library=library) as talk:
         frame = await talk.next()
     assert frame.value("mig_mode", 5) == "enabled"
@@ -80,7 +80,7 @@ async def test_instances_of_a_device_are_listed_with_their_gaps(nvml: NvmlFixtur
     assert (large.kind, large.index, large.profile) == ("mig", 0, "3g.40gb")
     assert (large.gpu_instance_id, large.compute_instance_id) == (1, 0)
     assert (large.memory_used_bytes, large.memory_total_bytes) == (20312 * MIB, 40192 * MIB)
-    assert (small.index, small.profile, small.uuid) == (2, "1g.10gb", "MIG-00000000-0000-5000-8000-000000000052")
+    assert (small.index, small.profile, small.uuid) == (1, "1g.10gb", "MIG-00000000-0000-5000-8000-000000000052")
     assert len(frame.partitions) == 2
 
 
