@@ -8,13 +8,13 @@ dir=${1:?usage: scripts/genuine_smi.sh DIR}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$dir" "$work/parts" "$work/lists/partial"
-cat >"$work/parts/non-free.sources" <<'EOF'
-Types: deb
-URIs: http://deb.debian.org/debian-security
-Suites: bookworm-security
-Components: non-free
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-EOF
+# Its security updates come from where this machine has its own from.
+apt-get indextargets --format '$(REPO_URI) $(RELEASE)' | sort -u | while read -r uri release; do
+    case $release in *-security) ;; *) continue ;; esac
+    printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: non-free\nSigned-By: %s\n' \
+        "$uri" "$release" /usr/share/keyrings/debian-archive-keyring.gpg
+    break
+done >"$work/parts/non-free.sources"
 set -- -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/parts" -o "Dir::State::Lists=$work/lists" \
     -o APT::Sandbox::User=root -qq
 apt-get "$@" update
