@@ -160,7 +160,7 @@ def _is_value(word: str, option: str, by_name: Mapping[str, Command]) -> bool:
 
 
 def _open_closed_streams() -> None:
-    """A standard stream that is closed from the start leads nowhere; else the first file opened would take its place."""
+    """A standard stream that is closed from the start leads nowhere; else the first file opened takes its place."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         name = ("stdin", "stdout", "stderr")[descriptor]
         setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
