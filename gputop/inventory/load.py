@@ -239,8 +239,8 @@ def _merged(
     """`own` over what the groups say. Groups that contradict each other about a key that is not own are noted."""
     values: dict[str, Any] = {}
     speakers: dict[str, Layer] = {}
-    for layer, contents in said:
-        for key, value in contents.items():
+    for layer, said_here in said:
+        for key, value in said_here.items():
             first = speakers.setdefault(key, layer)
             if first is layer:
                 values[key] = value
