@@ -205,6 +205,7 @@ class _Agent:
         if not opened.startswith(b"options "):
             return
         self._set_interval(json.loads(opened[8:])["interval"])
+        self._tell()
         ticking = asyncio.create_task(self._tick())
         try:
             reason = await self._obey()
@@ -237,10 +238,10 @@ class _Agent:
 
     async def _tick(self) -> None:
         while True:
-            self._tell()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), self._seconds_to_next())
             self._asked.clear()
+            self._tell()
 
     def _seconds_to_next(self) -> float:
         """Each host samples on a grid of its own; what is nearly due counts as done."""

@@ -197,6 +197,14 @@ class ScreenApp(App[int]):
         self._exit_renderables.append(Text(traceback.format_exc()))
         self._close_messages_no_wait()
 
+    @property
+    def has_few_colors(self) -> bool:
+        """Whether this is a terminal with 16 colors, or with grays only (`NO_COLOR`)."""
+        if not isinstance(self._driver, ScreenDriver):
+            return False
+        is_gray = any(isinstance(known, (NoColor, Monochrome)) for known in self._filters)
+        return is_gray or self.console.color_system not in ("256", "truecolor")
+
     def ignore_no_color(self) -> None:
         """Keep colors whatever `NO_COLOR` says: it speaks of terminals, not of pictures."""
         self._filters = [known for known in self._filters if not isinstance(known, (NoColor, Monochrome))]

@@ -364,6 +364,17 @@ async def test_accept_new_writes_the_key_to_gputops_own_file_and_knows_it_from_t
         await (await connected(transport, strict)).close()
 
 
+async def test_a_new_key_that_cannot_be_written_down_is_not_accepted(
+    servers: Servers, transport_for: Connecting, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    spec = servers.spec(servers.unknown, host_keys=HostKeyPolicy.ACCEPT_NEW)
+    async with transport_for(spec, own_known_hosts=tmp_path / "file" / "known_hosts") as transport:
+        failure = await refused(transport, spec)
+        assert failure.state is LinkState.HOST_KEY_REJECTED
+        assert f"cannot be written to {tmp_path / 'file' / 'known_hosts'}: " in failure.problem.summary
+
+
 async def test_a_login_that_fails_after_the_handshake_still_remembers_the_new_key_and_a_broken_one_does_not(
     servers: Servers, transport_for: Connecting, tmp_path: Path
 ) -> None:

@@ -35,6 +35,10 @@ class CommandScreen(EagerScreen):
         handler = getattr(self, command.handler, None) or getattr(self.gputop, command.handler)
         handler()
 
+    def targets(self) -> tuple[str, ...]:
+        """Names of the hosts that a command would act on."""
+        return ()
+
     def draw(self) -> None:
         """Draw the app's Fleet."""
         raise NotImplementedError

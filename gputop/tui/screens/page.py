@@ -55,6 +55,9 @@ class PageScreen(CommandScreen):
     def hints(self) -> tuple[Command, ...]:
         return tuple(command for command in self.commands if command.id != "help" or not isinstance(self, HelpScreen))
 
+    def do_help_page(self) -> None:
+        self.gputop.do_help()
+
     def do_move_down(self) -> None:
         self.page.scroll_relative(y=1, animate=False)
 
@@ -96,6 +99,9 @@ class HostScreen(PageScreen):
     def _host(self) -> Host | None:
         return self.gputop.fleet.get(self.host)
 
+    def targets(self) -> tuple[str, ...]:
+        return (self.host,)
+
     def do_row_copy(self) -> None:
         host = self._host()
         if host is not None:
@@ -124,6 +130,9 @@ class RowScreen(PageScreen):
         super().__init__()
         self.row = row
         self.as_of = as_of
+
+    def targets(self) -> tuple[str, ...]:
+        return (self.row.host.name,)
 
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)

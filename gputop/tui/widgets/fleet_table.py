@@ -165,6 +165,13 @@ class FleetTable(ScrollView, can_focus=True):
     def cursor_row(self) -> Row | None:
         return self.lines[self.cursor_line][0] if self.cursor_line < len(self.lines) else None
 
+    def held_row(self) -> Row | None:
+        """The row under the cursor, which the cursor stays on from now on: something is done with it."""
+        row = self.cursor_row
+        if row is not None:
+            self.state.cursor = row.key
+        return row
+
     # --- moving ---------------------------------------------------------------------------------------------
 
     def move_to(self, index: int) -> None:

@@ -12,6 +12,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputop.tui.draw import STYLES, Span, Spans, fit
+from gputop.tui.private_api import ScreenApp
+
+REVERSE = Style(reverse=True)
 
 GROUNDS: tuple[str, ...] = ("row", "cursor", "marked", "head")
 """What a line is drawn on."""
@@ -31,10 +34,18 @@ class Palette:
         found = self._styles.get((name, ground))
         if found is None:
             screen = self._widget.screen
+            if ground == "cursor" and self._has_few_colors:
+                return self.style("text", "row") + REVERSE
             below = screen.get_component_rich_style(f"p--{ground}")
             above = screen.get_component_rich_style(f"p--{name}", partial=True)
             found = self._styles[name, ground] = below + above
         return found
+
+    @property
+    def _has_few_colors(self) -> bool:
+        """Whether grounds may look alike: then the row under the cursor is drawn in reverse."""
+        app = self._widget.app
+        return isinstance(app, ScreenApp) and app.has_few_colors
 
     def forget(self) -> None:
         self._styles.clear()

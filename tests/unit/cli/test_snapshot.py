@@ -270,7 +270,9 @@ def test_without_a_terminal_the_demo_prints_a_table_and_says_so(capsys: pytest.C
     assert main(["demo", "--hosts", "6"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("6 hosts ")
-    assert err == "gputop: no terminal, so this is a snapshot of the demo fleet; in a terminal it is live\n"
+    assert err == (
+        "gputop: standard input is no terminal, so this is a snapshot of the demo fleet; in a terminal it is live\n"
+    )
 
 
 def test_in_a_terminal_the_table_has_color_and_fits() -> None:
