@@ -51,7 +51,7 @@ EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
 """What is drawn before there is a Fleet."""
 
 
-class GputopApp(Navigator):
+class GputopApp(Navigator, inherit_bindings=False):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
     CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss")]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from gputop.domain.link import LinkState
@@ -115,6 +116,36 @@ async def test_the_filter_looks_in_names_models_users_labels_and_states() -> Non
         assert "shown" in shown(app)
         await pilot.press("escape")
         assert len(names(app)) == 13
+
+
+async def test_arrows_and_page_keys_move_the_cursor_also_where_not_all_rows_fit() -> None:
+    app = an_app(wide_fleet(100))
+    async with app.run_test(size=(120, 36)) as pilot:
+        lines = []
+        for key in ("down", "down", "up", "pagedown", "pageup", "end", "home"):
+            await pilot.press(key)
+            lines.append(table(app).cursor_line)
+        page = table(app).size.height - 1
+        assert lines == [1, 2, 1, 1 + page, 1, 99, 0]
+        await pilot.press("right")
+        assert app.fleet_screen.state.skip == 1
+
+
+async def test_the_wheel_takes_the_cursor_along() -> None:
+    app = an_app(wide_fleet(100))
+    async with app.run_test(size=(120, 36)) as pilot:
+        event = MouseScrollDown(table(app), 5, 5, 0, 1, 0, False, False, False)
+        table(app).post_message(event)
+        await until(pilot, lambda: table(app).cursor_line == 3)
+
+
+async def test_no_key_does_anything_that_is_not_in_the_registry() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        for keys in ((), ("enter",)):
+            await pilot.press(*keys)
+            actions = [bound.binding.action for bound in app.screen.active_bindings.values()]
+            assert all(action.startswith("run(") for action in actions), actions
 
 
 async def test_letters_typed_into_the_filter_are_no_commands() -> None:

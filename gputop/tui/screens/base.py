@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gputop.tui.app import GputopApp
 
 
-class CommandScreen(EagerScreen):
+class CommandScreen(EagerScreen, inherit_bindings=False):
     """A screen whose commands are methods `do_…`; what it has no method for, the app does."""
 
     COMPONENT_CLASSES = PAINT_CLASSES

@@ -25,6 +25,8 @@ INDENT = 4
 
 LEAST_HEIGHT_FOR_REASONS = 12
 
+WHEEL_ROWS = 3
+
 NAME_WIDTH = (6, 28)
 """The least and the most cells that host names get."""
 
@@ -63,7 +65,7 @@ class Drawn:
     whole: bool = False
 
 
-class FleetTable(ScrollView, can_focus=True):
+class FleetTable(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of one view of a Fleet with a cursor."""
 
     class Changed(Message):
@@ -339,6 +341,18 @@ class FleetTable(ScrollView, can_focus=True):
         super().notify_style_update()
 
     # --- the mouse, where it is switched on -----------------------------------------------------------------
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, WHEEL_ROWS)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, -WHEEL_ROWS)
+
+    def _wheel(self, event: events.MouseEvent, rows: int) -> None:
+        """The wheel takes the cursor along: what is acted on is always in sight."""
+        event.prevent_default()
+        event.stop()
+        self.move_by(rows)
 
     def on_click(self, event: events.Click) -> None:
         self.move_to(event.y + self.scroll_offset.y)

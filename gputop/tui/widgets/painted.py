@@ -84,7 +84,7 @@ class Lines(Widget):
         return self.palette.strip(spans, self.size.width, self.ground)
 
 
-class Page(ScrollView, can_focus=True):
+class Page(ScrollView, can_focus=True, inherit_bindings=False):
     """Text longer than the pane, scrolled by lines."""
 
     def __init__(self, *, id: str | None = None) -> None:
