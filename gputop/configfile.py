@@ -274,6 +274,8 @@ class _Walk:
             found = f'"{node.value}"' if node.value else "nothing"
             if not node.tag.startswith(_TAG):
                 found, hint = f"a value with the tag {node.tag}", "remove the tag"
+            elif node.tag == f"{_TAG}null" and names and not isinstance(keys[-1], int):
+                found, hint = "nothing", f'give a value, or leave "{names[-1]}" out'
             elif node.tag != f"{_TAG}str" and node.value and any(isinstance(o, inspect.StrType) for o in options):
                 found, hint = f"{node.value}: {_read_as(node)}", f'quote it: "{node.value}"'
             elif any(isinstance(o, inspect.TimeDeltaType) for o in options) and _DECIMAL.fullmatch(node.value):

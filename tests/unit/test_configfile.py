@@ -90,6 +90,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(text: bytes) -> None
         ("items: a", 'f.yaml:1:8: "items" must be a list, not "a"'),
         ("items:\n- name: a\n  port: 1\n  port: 2\n", 'f.yaml:4:3: the key "port" stands twice in item "a"'),
         ("items:\n- name: a\n  port: 1\n  port: 2\n", "first on line 3"),
+        ("items: [{name: null}]", 'give a value, or leave "name" out'),
         ("items: [{name: a, labels: {yes: b}}]", 'quote it: "yes"'),
         ("items: [{name: a, labels: {[x]: b}}]", "a key in items.0.labels is a list "),
         ("items: [{<<: {name: a}}]", "merge keys"),
