@@ -115,6 +115,8 @@ class ExactUpdate(ChopsUpdate):
     def render_segments(self, console: Console) -> str:
         sequences: list[str] = []
         for y, x1, x2 in self.spans:
+            if y >= len(self.chops):  # asked for before the terminal became smaller
+                continue
             for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
                 if strip is None or x >= x2 or end <= x1:
                     continue
@@ -188,9 +190,8 @@ class ScreenApp(App[int]):
             return
         self._look_again = None
         owed, self._owed = self._owed, set()
-        screen = self.screen
-        screen._compositor._dirty_regions |= {region.intersection(screen.size.region) for region in owed}
-        screen._compositor_refresh()
+        self.screen._compositor._dirty_regions |= owed
+        self.screen._compositor_refresh()
 
     def _fatal_error(self) -> None:
         """A traceback without the values of variables: those are other people's hosts and users."""
