@@ -71,6 +71,8 @@ def place(
             room -= column.gap + least[column.id]
             if room <= 0:
                 break
+        last = shown[-1]
+        least[last.id] += min(max(0, room), max(0, last.most - least[last.id]))
         return _lay_out(shown, least, width)
     widths: dict[str, int] = {column.id: least[column.id] for column in shown}
     by_rank = sorted(loose, key=lambda column: column.rank)

@@ -302,7 +302,11 @@ def process_user(process: ProcessReading, absent: str = "–") -> str:
 
 
 def process_command(process: ProcessReading) -> str:
-    return "?" if _is_nameless(process) else remote(process.command or process.name)
+    return "?" if _is_nameless(process) else remote((process.command or process.name or "")[:LONGEST_COMMAND])
+
+
+LONGEST_COMMAND = 500
+"""Characters of a command line that are looked at for one line: the widest column has fewer cells."""
 
 
 def _is_nameless(process: ProcessReading) -> bool:

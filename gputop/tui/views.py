@@ -11,6 +11,7 @@ from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
 from gputop.fleet.series import HOST
+from gputop.query.sort import natural
 from gputop.tui.columns import Column
 from gputop.tui.draw import Span, Spans, meter, remote, trend
 from gputop.tui.look import ABSENT, LOST, SIGNS, TROUBLED, WORDS, Look, why_slow
@@ -66,6 +67,11 @@ def toned(cell: Spans, mood: str, column: str) -> Spans:
 
 
 # --- cells -------------------------------------------------------------------------------------------------
+
+
+def by_name(text: str | None) -> object:
+    """A sort key for text in which numbers count as numbers; `None` for none."""
+    return natural(text) if text else None
 
 
 def _text(value: str | None, style: str = "text") -> Spans:
@@ -259,8 +265,8 @@ HOSTS = View(
         HOST_NAME,
         Column(id="state", title="STATE", cell=state_word, width=11, rank=3, sort=trouble_rank,
                descending=True, letter="s"),
-        Column(id="gpus", title="GPUS", cell=host_gpus, width=13, most=22, rank=5, sort=lambda row: row.gpus or None,
-               letter="g"),
+        Column(id="gpus", title="GPUS", cell=host_gpus, width=13, most=22, rank=5,
+               sort=lambda row: by_name(row.gpus), letter="g"),
         Column(id="utilization", title=" UTIL", cell=lambda row, look, width: percent_meter(
                    row.utilization_percent, look, width), width=5, good=12, most=14, rank=1,
                sort=lambda row: row.utilization_percent, descending=True, letter="u"),
@@ -275,12 +281,12 @@ HOSTS = View(
                    row.temperature_celsius, look, width), width=5, rank=8, right=True,
                sort=lambda row: row.temperature_celsius, descending=True, letter="t"),
         Column(id="users", title="USERS", cell=lambda row, look, width: names(row.users, width), width=9, most=24,
-               rank=9, sort=lambda row: row.users[0] if row.users else None, letter="n"),
+               rank=9, sort=lambda row: by_name(row.users[0] if row.users else None), letter="n"),
         Column(id="age", title="AGE", cell=host_age, width=6, rank=10, right=True,
                sort=lambda row: row.host.frame and -row.host.frame.received_at.timestamp(), letter="a"),
         Column(id="driver", title="DRIVER", cell=lambda row, look, width: _text(remote(
                    row.host.frame.facts.driver_version if row.host.frame else None, ""), "dim"), width=10, most=12,
-               rank=20, sort=lambda row: row.host.frame and row.host.frame.facts.driver_version, letter="d"),
+               rank=20, sort=lambda row: by_name(row.host.frame and row.host.frame.facts.driver_version), letter="d"),
         Column(id="load", title="LOAD", cell=lambda row, look, width: _text(
                    f"{row.frame.host.load_1m:.1f}" if row.frame and row.frame.host.load_1m is not None else None,
                    "dim"), width=6, rank=21, right=True,
@@ -300,7 +306,7 @@ GPUS = View(
         Column(id="gpu", title="GPU", cell=lambda row, look, width: ((str(row.device.index), "text"),), width=3,
                right=True, pinned=True, gap=1, sort=lambda row: row.device.index, letter="g"),
         Column(id="model", title="MODEL", cell=gpu_model, width=9, most=12, rank=5,
-               sort=lambda row: short_model(row.device.model) or None, letter="d"),
+               sort=lambda row: by_name(short_model(row.device.model)), letter="d"),
         Column(id="utilization", title=" UTIL", cell=gpu_utilization, width=5, good=12, most=14, rank=1,
                sort=lambda row: row.value("utilization_percent"), descending=True, letter="u"),
         Column(id="trend", title="5 MIN", cell=gpu_trend("utilization_percent"), width=10, most=30, rank=7),
@@ -333,9 +339,9 @@ PROCESSES = View(
         Column(id="pid", title="PID", cell=lambda row, look, width: ((str(row.pid), "text"),), width=7, rank=4,
                right=True, sort=lambda row: row.pid, letter="p"),
         Column(id="user", title="USER", cell=lambda row, look, width: _text(process_user(row.first, "")), width=8,
-               most=16, rank=1, sort=lambda row: row.first.user, letter="n"),
+               most=16, rank=1, sort=lambda row: by_name(row.first.user), letter="n"),
         Column(id="gpus", title="GPU", cell=lambda row, look, width: _text(row.gpus), width=5, rank=5,
-               sort=lambda row: row.gpus or None, letter="g"),
+               sort=lambda row: by_name(row.gpus), letter="g"),
         Column(id="memory", title="MEMORY", cell=lambda row, look, width: _number(show.memory(
                    row.memory_used_bytes, width=width)), width=8, good=9, rank=2, right=True,
                sort=lambda row: row.memory_used_bytes, descending=True, letter="m"),
@@ -345,9 +351,9 @@ PROCESSES = View(
         Column(id="started", title="STARTED", cell=process_started, width=9, most=16, rank=7,
                sort=lambda row: row.first.started_at, letter="s"),
         Column(id="job", title="JOB", cell=lambda row, look, width: _text(remote(row.first.job, "")), width=11, most=16,
-               rank=8, sort=lambda row: row.first.job, letter="j"),
+               rank=8, sort=lambda row: by_name(row.first.job), letter="j"),
         Column(id="container", title="CONTAINER", cell=lambda row, look, width: _text(remote(row.first.container, "")),
-               width=10, most=16, rank=20, sort=lambda row: row.first.container, letter="c"),
+               width=10, most=16, rank=20, sort=lambda row: by_name(row.first.container), letter="c"),
         Column(id="command", title="COMMAND", cell=lambda row, look, width: ((process_command(row.first), "dim"),),
                width=18, good=30, most=400, rank=3, sort=lambda row: row.first.command or row.first.name, letter="d"),
     ),

@@ -23,7 +23,18 @@ from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
 from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
-from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, until, wide_fleet
+from tests.tui.builders import (
+    NOW,
+    a_gpu_frame,
+    a_host,
+    a_problem,
+    a_process,
+    an_app,
+    dark,
+    odd_fleet,
+    until,
+    wide_fleet,
+)
 
 
 def table(app: GputopApp) -> FleetTable:
@@ -116,6 +127,39 @@ async def test_the_filter_looks_in_names_models_users_labels_and_states() -> Non
         assert "shown" in shown(app)
         await pilot.press("escape")
         assert len(names(app)) == 13
+
+
+async def test_numbers_within_texts_sort_as_numbers() -> None:
+    processes = tuple(a_process(0, pid, user=f"user{pid}") for pid in (10, 9, 100))
+    host = a_host("h", a_gpu_frame("h", [50.0], processes=processes))
+    app = an_app(Fleet(as_of=NOW, hosts={"h": host}), view="processes")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("o", "n")
+        assert [row.key[1] for row in table(app).rows] == ["9", "10", "100"]
+
+
+async def test_every_column_sorts_both_ways_with_unknown_values_last() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        for view, state in app.fleet_screen.states.items():
+            app.go(view)
+            for column in state.view.columns:
+                for descending in (False, True):
+                    if column.sort is not None:
+                        state.sort, state.descending = column.id, descending
+                        app.fleet_screen.draw()
+                        absent = [column.sort(row) is None for row in table(app).rows]
+                        assert absent == sorted(absent), (view, column.id, descending)
+            await pilot.pause()
+
+
+async def test_wide_columns_scroll_to_the_end_of_a_command() -> None:
+    command = " ".join(f"word{number}" for number in range(18))
+    host = a_host("h", a_gpu_frame("h", [50.0], processes=(a_process(0, command=command),)))
+    app = an_app(Fleet(as_of=NOW, hosts={"h": host}), view="processes")
+    async with app.run_test(size=(160, 20)) as pilot:
+        await pilot.press("w", *["l"] * 20)
+        assert command in shown(app)
 
 
 async def test_arrows_and_page_keys_move_the_cursor_also_where_not_all_rows_fit() -> None:
