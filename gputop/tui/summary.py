@@ -34,8 +34,6 @@ class Head:
     """Rows that the filter lets through."""
     marks: int = 0
     paused_seconds: float | None = None
-    read_only: bool = True
-    interval_seconds: float | None = None
 
 
 def header_height(width: int, height: int) -> int:
@@ -211,7 +209,7 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
     shown = sorted((command for command in commands if command.footer and command.keys), key=lambda item: item.footer)
     right: Spans = ()
     if view is not None:
-        right = (("read-only  " if head.read_only else "", "dim"), (f"{head.shown} {view.noun} ", "dim"))
+        right = (("read-only  ", "dim"), (f"{head.shown} {view.noun} ", "dim"))
     if head.message:
         return look.plain(spread(((f" {head.message}", "strong"),), right, width))
     room = width - width_of(right) - 1

@@ -12,9 +12,9 @@ from gputop.fleet.fleet import Fleet
 from gputop.health.catalog import default_catalog
 from gputop.health.xid import graded
 from gputop.tui.draw import Spans
-from gputop.tui.log_page import events_of, latest, log_page, name_of
 from gputop.tui.look import Look
-from gputop.tui.pages import host_page
+from gputop.tui.pages.host import host_page
+from gputop.tui.pages.log import events_of, latest, log_page, name_of
 from gputop.tui.rows import HostRow, gpu_rows, process_rows
 from tests.tui.builders import NOW, a_gpu_frame, a_host, a_process, an_app
 

@@ -9,11 +9,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from gputop.domain.host import Host
-from gputop.tui import log_page, pages
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
 from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
+from gputop.tui.pages.details import row_page
+from gputop.tui.pages.guide import help_page, start_page
+from gputop.tui.pages.host import host_head, host_page
+from gputop.tui.pages.log import events_of, log_page
 from gputop.tui.rows import HostRow, Row
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.summary import footer
@@ -114,22 +117,21 @@ class HostScreen(PageScreen):
 
     def head(self, look: Look, width: int) -> Spans:
         host = self._host()
-        return ((f" {remote(self.host)} ", "title"),) if host is None else pages.host_head(host, look, width)
+        return ((f" {remote(self.host)} ", "title"),) if host is None else host_head(host, look, width)
 
     def body(self, look: Look, width: int) -> list[Spans]:
         host = self._host()
         if host is None:
             return [(("  This host is not in the inventory any more. Esc goes back.", "dim"),)]
-        return pages.host_page(host, look, width)
+        return host_page(host, look, width)
 
 
-class RowScreen(PageScreen):
-    """Every value of one row, as it was when the page was opened."""
+class RowPageScreen(PageScreen):
+    """A page about one row."""
 
-    def __init__(self, row: Row, as_of: datetime) -> None:
+    def __init__(self, row: Row) -> None:
         super().__init__()
         self.row = row
-        self.as_of = as_of
 
     def targets(self) -> tuple[str, ...]:
         return (self.row.host.name,)
@@ -137,33 +139,40 @@ class RowScreen(PageScreen):
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
 
+    def titled(self, words: str, width: int) -> Spans:
+        """The head line: which row, and at the right what is told of it."""
+        return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((words + " ", "dim"),), width)
+
+
+class RowScreen(RowPageScreen):
+    """Every value of one row, as it was when the page was opened."""
+
+    def __init__(self, row: Row, as_of: datetime) -> None:
+        super().__init__(row)
+        self.as_of = as_of
+
     def do_row_log(self) -> None:
         self.gputop.push_screen(LogScreen(self.row))
 
     def head(self, look: Look, width: int) -> Spans:
-        known = f"everything known at {self.as_of.astimezone(look.zone):%H:%M:%S %Z} "
-        return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((known, "dim"),), width)
+        return self.titled(f"everything known at {self.as_of.astimezone(look.zone):%H:%M:%S %Z}", width)
 
     def body(self, look: Look, width: int) -> list[Spans]:
-        return pages.row_page(self.row, look, width)
+        return row_page(self.row, look, width)
 
 
-class LogScreen(PageScreen):
+class LogScreen(RowPageScreen):
     """The kernel log of a row, as far as it is about devices. New events come in while it is open."""
 
-    def __init__(self, row: Row) -> None:
-        super().__init__()
-        self.row = row
-
-    def do_row_copy(self) -> None:
-        self.gputop.copy(self.row)
+    def do_row_log(self) -> None:
+        """It is open already."""
 
     def head(self, look: Look, width: int) -> Spans:
-        return ((f" {remote(' '.join(self.row.key))} ", "title"), ("  kernel log", "dim"))
+        return self.titled("kernel log", width)
 
     def body(self, look: Look, width: int) -> list[Spans]:
         host = self.gputop.fleet.get(self.row.host.name) or self.row.host
-        return log_page.log_page(host, log_page.events_of(self.row, host), look)
+        return log_page(host, events_of(self.row, host), look)
 
 
 class HelpScreen(PageScreen):
@@ -173,7 +182,7 @@ class HelpScreen(PageScreen):
         return ((" gputop ", "title"), ("  help", "dim"))
 
     def body(self, look: Look, width: int) -> list[Spans]:
-        return pages.help_page(self.gputop.commands, look, width)
+        return help_page(self.gputop.commands, look, width)
 
 
 class StartScreen(PageScreen):
@@ -187,7 +196,7 @@ class StartScreen(PageScreen):
         return ((" gputop ", "title"), ("  start", "dim"))
 
     def body(self, look: Look, width: int) -> list[Spans]:
-        return pages.start_page(look, width)
+        return start_page(look, width)
 
     def hints(self) -> tuple[Command, ...]:
         return tuple(command for command in self.commands if command.id in ("quit", "help"))

@@ -1,74 +1,28 @@
-"""Pages of text: the detail of a host, everything about a row, help, the start page. Pure functions to lines."""
+"""The detail of one host: facts, problems, trends, devices, processes, log, link history."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
-
-from msgspec.structs import asdict
 
 from gputop.catalog import format as show
-from gputop.catalog.text import cut, wrap
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.fleet.attribution import unattributed_bytes
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
-from gputop.tui.arrange import partition_cell
-from gputop.tui.columns import Column, place
-from gputop.tui.commands import Command, Scope, key_sign
 from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
-from gputop.tui.log_page import latest
 from gputop.tui.look import SIGNS, TROUBLED, WORDS, Look
-from gputop.tui.rows import SHOWN, GpuRow, HostRow, ProcessRow, Row, gpu_rows, process_rows, reason
-from gputop.tui.summary import table_header
-from gputop.tui.views import GPUS, PROCESSES, tone, toned
+from gputop.tui.pages.blocks import beside, hanging, panel, table
+from gputop.tui.pages.log import latest
+from gputop.tui.rows import SHOWN, HostRow, ProcessRow, gpu_rows, process_rows, reason
+from gputop.tui.views import GPUS, PROCESSES
 
 CHART_LINES = 4
 LEAST_CHART_WIDTH = 30
-LEAST_TEXT_WIDTH = 16
 HISTORY_SHOWN = 8
 BURSTS_SHOWN = 3
-
-
-def panel(title: str, body: Sequence[Spans], width: int, look: Look) -> list[Spans]:
-    """`body` in a frame of `width` cells."""
-    if width < 24:
-        return [((title, "dim"),), *body]
-    inner = width - 4
-    title = cut(title, width - 8)
-    head: Spans = (
-        ("╭─ ", "rule"), (title, "strong"), (" " + "─" * (width - 5 - width_of(((title, ""),))) + "╮", "rule"),
-    )  # fmt: skip
-    lines: list[Spans] = [head]
-    lines += [(("│ ", "rule"), *fit(line, inner), (" │", "rule")) for line in body]
-    lines.append((("╰" + "─" * (width - 2) + "╯", "rule"),))
-    return [look.plain(line) for line in lines]
-
-
-def hanging(head: Spans, text: Span, width: int) -> list[Spans]:
-    """`text` behind `head`, on as many lines of `width` cells as it needs; under it where there is no room."""
-    indent = width_of(head)
-    words, style = text
-    if indent > 6 and width - indent < LEAST_TEXT_WIDTH:
-        return [head, *(((" " * 6, "text"), (line, style)) for line in wrap(words, max(2, width - 6)))]
-    first, *others = wrap(words, max(2, width - indent))
-    return [(*head, (first, style)), *(((" " * indent, "text"), (line, style)) for line in others)]
-
-
-def beside(left: list[Spans], right: list[Spans], width: int) -> list[Spans]:
-    """Two blocks next to each other; `width`: of the left one."""
-    count = max(len(left), len(right))
-    blank: Spans = ((" " * width, "text"),)
-    return [
-        (*(left[y] if y < len(left) else blank), (" ", "text"), *(right[y] if y < len(right) else ()))
-        for y in range(count)
-    ]
-
-
-# --- the detail of one host --------------------------------------------------------------------------------
 
 
 def host_head(host: Host, look: Look, width: int) -> Spans:
@@ -219,28 +173,6 @@ def _trends(host: Host, look: Look, width: int) -> list[Spans]:
     return beside(blocks[0], blocks[1], half)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row], look: Look, width: int, sort: str = "") -> list[Spans]:
-    """A table without cursor: titles, then one line a row (and one a partition)."""
-    placed = place(columns, width, natural={})
-    lines = [table_header(placed, sort, False, look, width)]
-    for row in rows:
-        mood = tone(row)
-        parts = len(row.partitions) if isinstance(row, GpuRow) else 0
-        for part in range(parts + 1):
-            spans: list[Span] = []
-            for item in placed:
-                if part:
-                    assert isinstance(row, GpuRow)
-                    cell = partition_cell(row, part, item.column.id, look, item.width)
-                else:
-                    cell = item.column.cell(row, look, item.width)
-                cell = toned(cell, mood, item.column.id)
-                spans.append((" " * item.column.gap, "text"))
-                spans += fit(look.plain(cell), item.width, right=item.column.right)
-            lines.append(tuple(spans))
-    return lines
-
-
 def _device_lines(host: Host, look: Look, width: int) -> list[Spans]:
     columns = [column for column in GPUS.columns if column.id != "host"]
     return table(columns, gpu_rows(host, 0), look, width)
@@ -296,133 +228,3 @@ def _agent(host: Host, as_of: datetime) -> str:
         parts.append(f"{100 * values.agent_cpu_seconds / seconds:.1f} % CPU")
     parts.append(show.memory(values.agent_memory_bytes))
     return ", ".join(parts)
-
-
-# --- everything about one row ------------------------------------------------------------------------------
-
-
-def row_page(row: Row, look: Look, width: int) -> list[Spans]:
-    """All values of a row under their names in the JSON output."""
-    lines: list[Spans] = []
-    for title, values in _sections(row):
-        lines += [((" ", "text"),), ((f" {title}", "strong"),)]
-        for name, value in values.items():
-            lines += hanging(((f"   {remote(name):<32}", "dim"),), _value(value, look), width)
-    return [look.plain(line) for line in lines]
-
-
-def _sections(row: Row) -> list[tuple[str, dict[str, Any]]]:
-    host, frame = row.host, row.host.frame
-    link = {"state": host.link.state.value, "since": host.link.since}
-    if host.link.problem is not None:
-        link |= asdict(host.link.problem)
-    sections: list[tuple[str, dict[str, Any]]] = [("Link", link)]
-    if isinstance(row, ProcessRow):
-        sections += [(f"Process on device {reading.device_index}", asdict(reading)) for reading in row.readings]
-    elif isinstance(row, GpuRow) and frame is not None:
-        sections.append(("Device", asdict(row.device)))
-        sections.append(("Values", asdict(frame.reading(row.position))))
-        sections.append(("Unattributed", {"memory_used_bytes": unattributed_bytes(frame, row.position)}))
-        sections += [(f"Partition {part.index}", asdict(part)) for part in row.partitions]
-        sections += [("Problem", asdict(problem)) for problem in host.device_problems.get(row.position, ())]
-        sections += [(f"Process {process.pid}", asdict(process)) for process in row.processes]
-    elif frame is not None:
-        sections += [("Facts", asdict(frame.facts)), ("Values", asdict(frame.host))]
-    sections.append(("Inventory", asdict(host.spec)))
-    return sections
-
-
-def _value(value: Any, look: Look) -> Span:
-    match value:
-        case None:
-            return ("–", "faint")
-        case float():
-            return (f"{value:.6g}", "text")
-        case datetime():
-            return (value.astimezone(look.zone).isoformat(timespec="seconds"), "text")
-        case dict():
-            return (remote(" ".join(f"{name}={item}" for name, item in value.items())), "text")
-        case list() | tuple():
-            return (remote(" ".join(str(item) for item in value)), "text")
-    return (remote(str(value)), "text")
-
-
-# --- help and start ----------------------------------------------------------------------------------------
-
-SCOPE_TITLES = {
-    Scope.EVERYWHERE: "Everywhere",
-    Scope.TABLES: "In the tables",
-    Scope.HOST: "In pages",
-}
-
-LEGEND: tuple[tuple[LinkState, str], ...] = (
-    (LinkState.OK, "fresh values"),
-    (LinkState.DEGRADED, "values come, but a device or a part of the host fails"),
-    (LinkState.STALE, "connected, but no new values for 3 intervals; old ones stand dimmed"),
-    (LinkState.THROTTLED, "the server or a jump host drops new connections; gputop backs off"),
-    (LinkState.UNREACHABLE, "no connection; tried again by itself"),
-    (LinkState.AUTH_FAILED, "the server refused the login; F5 tries again"),
-    (LinkState.HOST_KEY_REJECTED, "the host's key is not the known one; F5 tries again"),
-    (LinkState.UNSUPPORTED, "connected, but nothing can be run there"),
-    (LinkState.CONNECTING, "on its way"),
-)
-
-
-NUMBERS: tuple[tuple[str, str], ...] = (
-    ("–", "could not be read; it is never 0 and never counts as idle"),
-    ("data", "age of the oldest value that is shown as fresh"),
-    ("busy", "utilization of 5 % or more, or a compute process"),
-    ("unknown", "neither busy nor idle: old values, no values, or no list of processes"),
-)
-
-
-def help_page(commands: Iterable[Command], look: Look, width: int) -> list[Spans]:
-    """What every key does, and what the signs mean."""
-    commands = tuple(commands)
-    lines: list[Spans] = []
-    for scope, title in SCOPE_TITLES.items():
-        members = [command for command in commands if command.scope is scope]
-        if members:
-            lines += [((" ", "text"),), ((f" {title}", "strong"),)]
-        for command in members:
-            keys = " ".join(key_sign(key, ascii_only=look.ascii_only) for key in command.keys)
-            head: Spans = ((f"   {keys:<14} ", "key"), (f"{command.title:<22} ", "text"))
-            lines += hanging(head, (command.help, "dim"), width)
-    lines += [((" ", "text"),), ((" States of a host", "strong"),)]
-    for state, words in LEGEND:
-        sign, style = SIGNS[state]
-        lines += hanging(((f"   {sign} {WORDS[state]:<16}", style),), (words, "dim"), width)
-    lines += [((" ", "text"),), ((" Numbers", "strong"),)]
-    for name, words in NUMBERS:
-        lines += hanging(((f"   {name:<18}", "text"),), (words, "dim"), width)
-    return [look.plain(line) for line in lines]
-
-
-START_LINES: tuple[tuple[str, str], ...] = (
-    ("gputop gpu1 gpu2", "watch hosts of your ~/.ssh/config"),
-    ("gputop ops@10.0.0.7:2222", "or any other, as ssh would reach it"),
-    ("gputop --inventory fleet.yaml", "or a whole fleet from a file"),
-    ("gputop hosts --check", "see what works on each host, and what to do where it does not"),
-)
-
-
-def start_page(look: Look, width: int) -> list[Spans]:
-    """What to do when there is nothing to watch."""
-    lines: list[Spans] = [
-        ((" ", "text"),),
-        (("  Nothing to watch yet.", "strong"),),
-        (("  This machine has no GPU that gputop can read, and no inventory was found.", "dim"),),
-        ((" ", "text"),),
-        (("  Try one of these:", "text"),),
-    ]
-    for command, words in START_LINES:
-        lines.append(((f"    {command:<32}", "accent"), (words, "dim")))
-    lines += [
-        ((" ", "text"),),
-        (("  d", "key"), ("  see the demo: a simulated fleet over real SSH on this machine", "text")),
-        (("  q", "key"), ("  quit", "text")),
-        ((" ", "text"),),
-        (("  Inventories are looked for in ./inventory.yaml, ~/.config/gputop/inventory.yaml and", "dim"),),
-        (("  /etc/gputop/inventory.yaml; $GPUTOP_INVENTORY names others.", "dim"),),
-    ]
-    return [look.plain(line) for line in lines]
