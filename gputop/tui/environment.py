@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-FRAMES_PER_SECOND = "15"
-"""The first paint after a pause is immediate; this limits only bursts, so that slow links are not flooded."""
+FRAMES_PER_SECOND = "30"
+"""The first paint after a pause is immediate; this limits only bursts. What a slow link cannot take is not drawn."""
 
 os.environ.setdefault("TEXTUAL_FPS", FRAMES_PER_SECOND)
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
