@@ -119,6 +119,7 @@ async def test_values_are_asked_for_again_and_identities_are_not(machine: Record
 @on("amd-mi300x")
 async def test_a_tool_that_hangs_costs_its_devices_and_goes_on_later(machine: Recorded) -> None:
     good = (machine.commands / "amd-smi_metric_--json.txt").read_text()
+    before = descendants(os.getpid())
     async with talking_to(machine, options={"deadline": 0.3, "retry": 0.3}) as talk:
         await talk.next()
         machine.command("amd-smi_metric_--json", hangs=True)
@@ -129,7 +130,7 @@ async def test_a_tool_that_hangs_costs_its_devices_and_goes_on_later(machine: Re
         assert "amd-smi metric --json" in problem.summary
         assert frame.value("utilization_percent", 0) is None
         assert frame.host.memory_total_bytes
-        sleepers = [pid for pid in descendants(os.getpid()) if _command(pid)[:1] == ["sleep"]]
+        sleepers = [pid for pid in descendants(os.getpid()) - before if _command(pid)[:1] == ["sleep"]]
         assert len(sleepers) <= 1
         machine.command("amd-smi_metric_--json", good)
         frame = await talk.until(lambda frame: frame.value("state", 0) == "ok")
@@ -244,9 +245,11 @@ async def test_another_interval_starts_a_stream_anew(machine: Recorded) -> None:
 async def test_nothing_is_left_when_a_session_ends_while_a_tool_hangs(tmp_path: Path) -> None:
     machine = Recorded("amd-mi300x", tmp_path)
     machine.command("amd-smi_process_--json", hangs=True)
+    before = descendants(os.getpid())
     async with talking_to(machine, options={"deadline": 0.2}) as talk:
         await talk.until(lambda _: "amd-smi_process_--json" in machine.asked())
-        below = descendants(os.getpid())
+        below = descendants(os.getpid()) - before
+        assert below
     assert wait_until(lambda: not any(alive(pid) for pid in below))
 
 
