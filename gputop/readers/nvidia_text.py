@@ -80,7 +80,7 @@ class _Part(NamedTuple):
         listed = False
         stack: list[tuple[int, str]] = []
         for line in text.split("\n"):
-            match = _LINE.match(line)
+            match = _LINE.match(line.rstrip())
             if match is None:
                 continue
             indent, key, value = len(match["indent"].expandtabs()), match["key"].lower(), match["value"]

@@ -54,7 +54,9 @@ def _default_rows(text: str) -> List[Row]:
     rows: List[Row] = []
     for table in tables.stacked(text)[1]:
         if not table.processes:
-            rows += [row for row in (_default_row(table, record) for record in table.records) if row is not None]
+            found = [row for row in (_default_row(table, record) for record in table.records) if row is not None]
+            told = {row["index"] for row in found}
+            rows = [row for row in rows if row["index"] not in told] + found
             continue
         for row in rows:
             row["processes_known"] = True
