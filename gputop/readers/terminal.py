@@ -14,6 +14,8 @@ _BORDER = re.compile(r"[+|┌┏╭╒╔│┃├└┗╰┡╞╘][-=+|─━
 _DIGITS = re.compile(r"\d")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _QUOTE = re.compile(r"(?:> ?)+|(?:# ?)+")
+_DOCUMENT = re.compile(r"\s*(?:<|\{|\[\s*[{\]])")
+"""XML or JSON from the beginning."""
 _STAMP = re.compile(
     r"\[?\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?\]?(?: std(?:out|err) [FP])? ?"
 )
@@ -25,6 +27,7 @@ _FRAMED = 3
 """So many lines of a table with one prefix are no chance."""
 _PREFIX_LIMIT = 120
 _LINE_LIMIT = 1000
+_COMMANDS_LIMIT = 200
 
 _NAMES = (*ROUTES, "dmesg", "journalctl", "dcgmi")
 _PROGRAMS = "|".join(re.escape(name) for name in _NAMES)
@@ -37,7 +40,7 @@ _COMMAND = re.compile(
 
 def bare(text: str) -> str:
     """`text` without what stands before each line of its tables: `# `, `> `, `[fin] >> `, a time."""
-    text = _unquoted(_single_spaced(text))
+    text = _unquoted(_single_spaced(text.replace("&nbsp;", " ")))
     if text.lstrip("\n")[:1] in (" ", "\t"):
         text = dedent(text)
     if not any(rule in text for rule in _RULES):
@@ -55,14 +58,20 @@ def bare(text: str) -> str:
 
 def commands(text: str) -> list[str]:
     """The parts of `text` that begin with a command of a known tool, each with its command; what comes before the
-    first is a part as well."""
+    first is a part as well. A text of more commands than a person types is one part."""
+    if _DOCUMENT.match(text):
+        return [text]
     named = "|".join(re.escape(name) for name in _NAMES if name in text)
-    starts = [0]
-    for found in re.finditer(named, text) if named else ():
-        start = text.rfind("\n", 0, found.start()) + 1
-        end = text.find("\n", start)
-        if start not in starts[-1:] and _COMMAND.match(text[start : end if end >= 0 else len(text)][:_LINE_LIMIT]):
+    program = re.compile(named) if named else None
+    starts, end = [0], 0
+    while program is not None and (found := program.search(text, end)) is not None:
+        start = text.rfind("\n", end, found.start()) + 1 or end
+        end = text.find("\n", found.end())
+        end = len(text) if end < 0 else end
+        if start > 0 and end - start <= _LINE_LIMIT and _COMMAND.match(text[start:end]):
             starts.append(start)
+        if len(starts) > _COMMANDS_LIMIT:
+            return [text]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     return [dedent(part) for part in parts if part.strip()]
 
@@ -76,9 +85,9 @@ def without_stamps(text: str) -> str | None:
             continue
         marks = [mark.re.match(line) for line in lines]
         told = [one.group() for one, line in zip(marks, lines, strict=True) if one is not None and line.strip()]
-        if len(told) < max(_FRAMED, sum(bool(line.strip()) for line in lines)):
+        if len(told) < sum(bool(line.strip()) for line in lines):
             continue
-        if mark.re is _HOST and len({one.rstrip() for one in told}) > 1:
+        if mark.re is _HOST and (len(told) < _FRAMED or len({one.rstrip() for one in told}) > 1):
             continue
         return "\n".join(line[one.end() :] if one else line for one, line in zip(marks, lines, strict=True))
     return None

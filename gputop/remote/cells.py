@@ -91,6 +91,7 @@ _NONE_WORDS = frozenset(
         "not found",
         "no data",
         "unsupported",
+        "insufficient permissions",
         "function not found",
         "requested functionality has been deprecated",
     }

@@ -28,7 +28,7 @@ _PROCESS = re.compile(
 _NAME = re.compile(r"^name=(?P<name>'[^']*'|<[^>]*>|[^,]*)(?:,\s*|$)")
 _CONSEQUENCE = re.compile(r"caused by previous Xid\s+\d+")
 _DETAIL = re.compile(r"^(?:Data\s*\{|Severity\b)")
-_OFF_BUS = re.compile(r"NVRM: GPU (?:at )?(?:PCI:)?" + _BUS + r":? GPU has fallen off the bus", re.IGNORECASE)
+_OFF_BUS = re.compile(r"NVRM: GPU (?:at )?(?:PCI:)?" + _BUS + r":?(?: GPU)? has fallen off the bus", re.IGNORECASE)
 _OFF_BUS_BEGIN = re.compile(r"NVRM: The NVIDIA GPU (?:PCI:)?" + _BUS)
 _OFF_BUS_END = re.compile(r"fallen off the bus", re.IGNORECASE)
 _INIT = re.compile(

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from gputop.remote import cells, failures, lenient_json, quantities, tables
 from gputop.remote.amd_partitions import fold
-from gputop.remote.sample import Row, Sample, new_sample
+from gputop.remote.sample import Row, Sample, new_sample, problem
 
 ROUTE = "rocm-smi"
 VENDOR = "amd"
@@ -24,6 +24,7 @@ _LISTED = re.compile(
     r"^(?:GPU|DCU|HCU)\[(?P<card>\d{1,4})\]\s*:\s*(?P<key>[^:\n]+?)\s*:[ \t]+(?P<cell>.*)$", re.MULTILINE
 )
 _CSV = re.compile(r"^device,.*\(", re.MULTILINE)
+_PROCESSES = re.compile(r"^KFD process information", re.MULTILINE)
 _LEVEL = re.compile(r"\d+\s*\(\s*(\d+(?:\.\d+)?)\s*%?(?:\)|$)")
 _DRIVER = re.compile(r"^\s*Driver version:\s*(\S+)", re.MULTILINE)
 _CLOCK = re.compile(r"\d+\s*[MG]hz", re.IGNORECASE)
@@ -106,6 +107,10 @@ def read(text: str, route: str = ROUTE, vendor: str = VENDOR) -> Sample:
         sample["devices"] = fold(rows)
     else:
         sample["devices"] = fold(_concise(text, vendor))
+    if not sample["devices"] and _PROCESSES.search(text):
+        sample["problems"].append(
+            problem("unreadable-file", "the processes name no GPU", None, "ask for the GPUs as well")
+        )
     return failures.explain_silence(sample, route, text)
 
 
