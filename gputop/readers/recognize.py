@@ -157,7 +157,7 @@ def _read_text(text: str, formats: Sequence[Format]) -> Sample:
 
 def _bare(text: str, formats: Sequence[Format]) -> str:
     """`text` without what a terminal, a log or a document put before its lines. A kernel log's times are its own."""
-    text = terminal.bare(text)
+    text = terminal.believable(terminal.bare(text))
     inner = terminal.without_stamps(text)
     found = recognize(inner, formats) if inner is not None else None
     return text if inner is None or found is None or found in LAST or found.read is kernel_log.read else inner

@@ -19,6 +19,11 @@ _DOCUMENT = re.compile(r"\s*(?:<|\{|\[\s*[{\]])")
 _STAMP = re.compile(
     r"\[?\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?\]?(?: std(?:out|err) [FP])? ?"
 )
+_SIDES = "|│┃"
+_ABOVE = 2000
+_NUMBER_END = re.compile(r"(?:(?<=\s)|(?<=^))\S*[\d.:]$")
+_LAST_OF_ROW = re.compile(r",\s*\S+$")
+"""The last cell of a row of CSV may be a bare number."""
 _HOST = re.compile(r"[\w.-]+: ?")
 _DOUBLE_SPACED = 8
 _RULES = ("+--", "|--", "+==", "|==", "━", "─", "═")
@@ -54,6 +59,21 @@ def bare(text: str) -> str:
             length, shape = len(prefix), prefix.rstrip()
             lines = [line[length:] if _shape(line[:length]).rstrip() == shape else line for line in lines]
     return "\n".join(lines)
+
+
+def believable(text: str) -> str:
+    """`text` without the end of a last line that may be cut off: it has no end of line, and stops within a cell of a
+    table or in a number. A line as long as one of those above it is whole."""
+    start = text.rfind("\n") + 1
+    last = text[start:].rstrip()
+    if text.endswith("\n") or not start or not last:
+        return text
+    if last.lstrip()[:1] in _SIDES:
+        return text[:start] + last[: max(map(last.rfind, _SIDES)) + 1] if last[-1] not in _SIDES + "+" else text
+    above = text[max(0, start - _ABOVE) : start].split("\n")[-4:]
+    if _LAST_OF_ROW.search(last) or any(len(line.rstrip()) == len(last) for line in above):
+        return text
+    return text[:start] + _NUMBER_END.sub("", last)
 
 
 def commands(text: str) -> list[str]:

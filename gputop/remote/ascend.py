@@ -70,9 +70,12 @@ def _chip(table: tables.Table, record: List[List[str]]) -> Optional[Tuple[int, i
     npu, chip = cells.integer(values.get("npu")), cells.integer(values.get("chip"))
     if npu is None:
         return None
+    number = cells.integer(values.get("phy id") or values.get("device"))
+    if number is None and any("Phy-ID" in label for line in table.header for label in line):
+        return None  # cut off before it says which chip it is
     used, total = _memory(values)
     row: Row = {
-        "number": cells.integer(values.get("phy id") or values.get("device")),
+        "number": number,
         "vendor": VENDOR,
         "model": cells.text(values.get("name")),
         "pci_bus_id": smi_table.bus_id(values.get("bus id")),

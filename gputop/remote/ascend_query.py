@@ -103,7 +103,7 @@ def _mapped(text: str) -> List[Tuple[int, int, int, Dict[str, Any]]]:
         elif heads and line.strip()[:1].isdigit():
             values: Dict[str, Any] = tables.place(heads, line)
             npu, chip = cells.integer(values.get("npu id")), cells.integer(values.get("chip id"))
-            if npu is not None and chip is not None and values.get("chip name", "").lower() != _CONTROLLER:
+            if npu is not None and chip is not None and values.get("chip name", _CONTROLLER).lower() != _CONTROLLER:
                 chips[npu, chip] = values
     numbers = [npu for npu, _ in chips]
     return [(npu, chip, numbers.count(npu), values) for (npu, chip), values in chips.items()]
