@@ -21,7 +21,7 @@ _STAMP = re.compile(
 )
 _SIDES = "|│┃"
 _ABOVE = 2000
-_NUMBER_END = re.compile(r"(?:(?<=\s)|(?<=^))\S*[\d.:]$")
+_NUMBER_END = re.compile(r"(?:(?<=\s)|(?<=^))\S*\d[.:]?$")
 _LAST_OF_ROW = re.compile(r",\s*\S+$")
 """The last cell of a row of CSV may be a bare number."""
 _HOST = re.compile(r"[\w.-]+: ?")
