@@ -67,7 +67,10 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
         quantities.celsius,
         ("temperature sensor memory", "temperature sensor mem", "temperature sensor hbm 0"),
     ),
-    ("temperature_celsius", quantities.celsius, ("=temperature",)),
+    ("temperature_celsius", quantities.celsius, ("=temperature", "temperature edge", "temperature hotspot")),
+    ("memory_temperature_celsius", quantities.celsius, ("temperature mem",)),
+    ("utilization_percent", quantities.percent, ("average gfx activity %",)),
+    ("memory_utilization_percent", quantities.percent, ("average umc activity %",)),
     ("fan_percent", quantities.percent, ("fan speed %",)),
     ("fan_percent", _share, ("fan level",)),
     (
@@ -75,12 +78,15 @@ _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...]
         quantities.watts,
         ("average graphics package power w", "current socket graphics package power w", "current socket power w"),
     ),
-    ("power_watts", quantities.watts, ("average gpu power",)),
+    ("power_watts", quantities.watts, ("average gpu power", "average socket power w")),
     ("power_average_watts", quantities.watts, ("average graphics package power w",)),
     ("power_instant_watts", quantities.watts, ("current socket graphics package power w", "current socket power w")),
     ("power_limit_watts", quantities.watts, ("max graphics package power w",)),
     ("sm_clock_mhz", _clock, ("sclk clock speed", "sclk clock level", "gpu clock level")),
     ("memory_clock_mhz", _clock, ("mclk clock speed", "mclk clock level", "gpu memory clock level")),
+    ("sm_clock_mhz", quantities.megahertz, ("current gfxclk mhz",)),
+    ("memory_clock_mhz", quantities.megahertz, ("current uclk mhz",)),
+    ("pcie_width", cells.count, ("pcie link width lanes",)),
     ("pcie_replay_count", cells.count, ("pcie replay count",)),
 )
 

@@ -201,3 +201,24 @@ def test_a_process_whose_name_may_not_be_seen_has_none() -> None:
     )
     [row] = read_text(text)["devices"]
     assert [(process["pid"], process["name"]) for process in row["processes"]] == [(1412, None)]
+
+
+def test_the_metrics_table_of_rocm_smi_has_its_own_keys() -> None:
+    text = (
+        "GPU[0]\t\t: temperature_edge (C): 41\nGPU[0]\t\t: temperature_hotspot (C): 43\n"
+        "GPU[0]\t\t: temperature_mem (C): 65535\nGPU[0]\t\t: average_gfx_activity (%): 3\n"
+        "GPU[0]\t\t: average_socket_power (W): N/A\nGPU[0]\t\t: current_gfxclk (MHz): 41\n"
+    )
+    assert values(
+        read_text(text),
+        "temperature_celsius",
+        "memory_temperature_celsius",
+        "utilization_percent",
+        "power_watts",
+        "sm_clock_mhz",
+    ) == [(41, None, 3, None, 41)]
+
+
+def test_a_uuid_that_was_taken_out_is_none() -> None:
+    text = "GPU 0: Tesla T4 (UUID: ...)\nGPU 1: Tesla T4 (UUID: ...)\n"
+    assert values(read_text(text), "index", "uuid") == [(0, None), (1, None)]
