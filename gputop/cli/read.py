@@ -96,7 +96,18 @@ def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[R
         if left_out:
             files = "file" if left_out == 1 else "files"
             diagnostics.say(f"gputop: {word}: {left_out} {files} of no known tool left out")
-    return joined(recordings) if join else unique(recordings)
+    recordings = joined(recordings) if join else unique(recordings)
+    for recording in recordings:
+        _say_what_was_looked_for(recording)
+    return recordings
+
+
+def _say_what_was_looked_for(recording: Recording) -> None:
+    """Of a file of no known tool."""
+    for found in recording.sample["problems"]:
+        words = [line for line in (found["detail"] or "").split("\n") if line.startswith("Looked for: ")]
+        if words:
+            diagnostics.say(f"gputop: {recording.name}: {found['summary']}\n        {words[0]}")
 
 
 def _text(fleet: Fleet, args: argparse.Namespace, settings: Settings) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ FILES_LIMIT = 10_000
 """Files of one folder or archive."""
 TOTAL_LIMIT = 1 << 30
 """Bytes of one folder or archive, uncompressed."""
+_GZIP = b"\x1f\x8b"
 
 
 class Found(NamedTuple):
@@ -45,7 +45,7 @@ def find(path: Path) -> Iterator[Found]:
 def unpack(name: str, data: bytes) -> Iterator[Found]:
     """`data` itself, or what it holds when it is compressed or an archive."""
     flaw = None
-    if data.startswith(b"\x1f\x8b"):
+    if data.startswith(_GZIP):
         data, flaw = _unzipped(data)
         name = name.removesuffix(".gz")
     if _is_archive(data):
@@ -83,7 +83,7 @@ def _in_archive(name: str, data: bytes) -> Iterator[Found]:
                 stream = archive.extractfile(member)
                 content = stream.read(FILE_LIMIT + 1) if stream is not None else b""
                 flaw = None
-                if content.startswith(b"\x1f\x8b"):
+                if content.startswith(_GZIP):
                     content, flaw = _unzipped(content)
                 total += len(content)
                 if files > FILES_LIMIT or total > TOTAL_LIMIT:
@@ -98,14 +98,21 @@ def _is_archive(data: bytes) -> bool:
 
 
 def _unzipped(data: bytes) -> tuple[bytes, str | None]:
-    """As far as it can be unpacked, and why no further."""
-    try:
-        with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-            pieces = []
-            room = TOTAL_LIMIT
-            while room > 0 and (piece := file.read(min(room, 1 << 20))):
+    """As far as it can be unpacked, to the last byte, and why no further."""
+    pieces: list[bytes] = []
+    room = TOTAL_LIMIT
+    rest = data
+    while rest.startswith(_GZIP) and room > 0:  # the parts of a file that was compressed piece by piece
+        part = zlib.decompressobj(wbits=31)
+        try:
+            while rest and room > 0:
+                piece = part.decompress(rest, min(room, 1 << 20))
                 pieces.append(piece)
                 room -= len(piece)
-    except (OSError, EOFError, zlib.error) as failure:
-        return b"".join(pieces), f"the file is damaged: {failure}"
+                rest = part.unconsumed_tail
+        except zlib.error as failure:
+            return b"".join(pieces), f"the file is damaged: {failure}"
+        if not part.eof and room > 0:
+            return b"".join(pieces), "the file is damaged: it ends too early"
+        rest = part.unused_data
     return b"".join(pieces), None

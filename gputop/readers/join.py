@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.remote.nvidia_values import same_bus
-from gputop.remote.sample import Row, Sample, new_sample, problem
+from gputop.remote.sample import DEVICE_KEYS, Row, Sample, new_sample, problem
 
 
 def join(samples: Sequence[Sample]) -> Sample:
@@ -30,6 +30,57 @@ def join(samples: Sequence[Sample]) -> Sample:
         made["events"] += sample["events"]
     made["devices"].sort(key=lambda row: row["index"])
     return made
+
+
+def settled(sample: Sample) -> Sample:
+    """`sample` with one row a device: an output that is there twice tells of the same devices again, in newer words."""
+    rows: list[Row] = []
+    for row in sample["devices"]:
+        known = next((one for one in rows if _is_again(one, row)), None)
+        if known is None:
+            rows.append(row)
+        else:
+            _renew(known, row)
+    for row in rows:
+        for name, keys in (("processes", _PROCESS), ("partitions", _PARTITION)):
+            if row.get(name):
+                row[name] = _once(row[name], keys)
+    sample["devices"] = rows
+    return sample
+
+
+_PROCESS = ("pid", "kind", "gpu_instance_id", "compute_instance_id")
+_PARTITION = ("kind", "uuid", "gpu_instance_id", "compute_instance_id")
+
+
+def _is_again(known: Row, row: Row) -> bool:
+    if known.get("vendor") != row.get("vendor"):
+        return False
+    if known.get("uuid") and row.get("uuid") and known["uuid"] != row["uuid"]:
+        return False
+    one, other = known.get("pci_bus_id"), row.get("pci_bus_id")
+    if one and other:
+        return str(one).lower() == str(other).lower()
+    return bool(known["index"] == row["index"])
+
+
+def _renew(known: Row, row: Row) -> None:
+    """The newer values; what the newer output does not speak of stays."""
+    before, after = known.get("problems", []), row.get("problems", [])
+    problems = [*before, *(found for found in after if found not in before)]
+    told = {key: value for key, value in row.items() if value is not None or key not in DEVICE_KEYS}
+    known.update(told, index=known["index"], problems=problems)
+
+
+def _once(rows: list[Row], keys: tuple[str, ...]) -> list[Row]:
+    """Without those that are there again, the newest in the place of the first."""
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        identity = tuple(row.get(key) for key in keys)
+        if identity[1:] == (None,) * (len(keys) - 1):
+            identity = (*identity, row.get("index"))
+        found[identity] = row
+    return list(found.values())
 
 
 def _disagreement(known: dict[str, object], told: dict[str, object]) -> dict[str, object] | None:

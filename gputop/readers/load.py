@@ -70,7 +70,7 @@ def _sample(found: archive.Found, tool: str | None, *, searched: bool) -> Sample
     text = plain(found.data)
     if searched and found.flaw is None and not recognize.is_known(text, tool):
         return None
-    sample = recognize.read_text(text, tool)
+    sample = recognize.read_text(text, tool) if text.strip() or found.flaw is None else new_sample("file")
     if found.flaw is not None:
         sample["problems"].append(
             problem(ProblemKind.UNREADABLE_FILE.value, "the file could not be read to its end", found.flaw, None)

@@ -29,7 +29,10 @@ _OTHER_QUERIES = ("retired_pages.address", "gpu_utilization", "max_memory_usage"
 
 def looks_like(text: str) -> bool:
     lines = _lines(text)
-    return _header(lines) is not None or _shape(lines) is not None
+    if _header(lines) is not None or _shape(lines) is not None:
+        return True
+    asked = _asked(lines)
+    return bool(asked) and any(len(_cells(line, len(asked))) == len(asked) for line in lines if not _command(line))
 
 
 def read(text: str) -> Sample:
@@ -38,14 +41,15 @@ def read(text: str) -> Sample:
     if at is not None:
         names = [nvidia_columns.name_of(cell) for cell in _cells(lines[at])]
         return _read(names, lines[at + 1 :], lines[:at])
-    shape = _shape(lines)
-    return _read(shape or [], lines, [])
+    asked = _asked(lines)
+    lines = [line for line in lines if not _command(line)]
+    return _read(asked or _shape(lines) or [], lines, [])
 
 
 def read_command(text: str, command: str) -> Sample:
     """`text` as the answer to `command`, which names the columns: `nvidia-smi --query-gpu=index,name --format=csv`."""
     columns = columns_of(command)
-    lines = _lines(text)
+    lines = [line for line in _lines(text) if not _command(line)]
     at = _header(lines)
     return read(text) if at is not None or not columns else _read(columns, lines, [])
 
@@ -54,6 +58,17 @@ def columns_of(command: str) -> list[str]:
     """The columns that `--query-gpu=` or `--query-compute-apps=` in `command` names."""
     found = re.search(r"--query-(?:gpu|compute-apps)[= ]([\w.,]+)", command)
     return [nvidia_columns.name_of(name) for name in found[1].split(",") if name] if found else []
+
+
+def _command(line: str) -> bool:
+    """Whether the line is the command itself, as copied from a terminal."""
+    return "--query-" in line and "nvidia-smi" in line
+
+
+def _asked(lines: Sequence[str]) -> list[str]:
+    """The columns that the last command among the first lines names."""
+    named = [columns_of(line) for line in lines[:20] if _command(line)]
+    return named[-1] if named else []
 
 
 def _lines(text: str) -> list[str]:
@@ -71,6 +86,8 @@ def _cells(line: str, columns: int = 0) -> list[str]:
 def _header(lines: Sequence[str]) -> int | None:
     """The line that names columns, near the top."""
     for at, line in enumerate(lines[:20]):
+        if _command(line):
+            continue
         names = [nvidia_columns.name_of(cell) for cell in line.split(",")]
         if nvidia_columns.known_share(names) >= (0.5 if len(names) > 1 else 1.0) and (
             len(names) > 1 or "." in names[0]

@@ -79,9 +79,11 @@ def _is_whole(table: str) -> bool:
 
 
 def _split(line: str) -> list[str]:
-    """The cells of a line that begins and ends with a border; `[]` for any other."""
+    """The cells of a line that begins and ends with a border; `[]` for any other. A table without its third column
+    has an empty one."""
     line = line.strip()
-    return line[1:-1].split("|") if len(line) > 2 and line[0] == line[-1] == "|" else []
+    row = line[1:-1].split("|") if len(line) > 2 and line[0] == line[-1] == "|" else []
+    return [*row, ""] if len(row) == 2 else row
 
 
 def _first(row: Sequence[str]) -> tuple[re.Match[str], re.Match[str]] | None:

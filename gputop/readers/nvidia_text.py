@@ -10,12 +10,14 @@ from gputop.remote.sample import Row, Sample, new_sample, problem
 
 _LOG = "NVSMI LOG"
 _GPU = re.compile(r"^\s*GPU ([0-9A-Fa-f]{1,8}:[0-9A-Fa-f:]{2,}\.[0-9A-Fa-f])\s*$", re.MULTILINE)
+_PART = re.compile(_GPU.pattern + r"(?:\n[ \t]+\S[^\n:]*){0,2}\n[ \t]+\S[^\n]* :", re.MULTILINE)
 _LINE = re.compile(r"(?P<indent>[ \t]*)(?P<key>\S.*?)(?:\s+:(?:[ \t](?P<value>.*))?)?$")
 _TOP = ("timestamp", "driver version", "cuda version", "kmd version", "cuda umd version", "attached gpus")
 
 
 def looks_like(text: str) -> bool:
-    return _LOG in text or ("Attached GPUs" in text and _GPU.search(text) is not None)
+    """Also a part of a log that has lost its head."""
+    return _LOG in text or _PART.search(text) is not None or ("Attached GPUs" in text and _GPU.search(text) is not None)
 
 
 def read(text: str) -> Sample:
@@ -80,7 +82,7 @@ class _Part(NamedTuple):
         listed = False
         stack: list[tuple[int, str]] = []
         for line in text.split("\n"):
-            match = _LINE.match(line)
+            match = _LINE.match(line.rstrip())
             if match is None:
                 continue
             indent, key, value = len(match["indent"].expandtabs()), match["key"].lower(), match["value"]

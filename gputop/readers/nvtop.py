@@ -28,10 +28,10 @@ def read(text: str) -> Sample:
 
 
 def _items(text: str) -> tuple[list[dict[str, Any]], bool]:
-    """The objects at the top, as far as they are whole."""
+    """The objects at the top of the last list, as far as they are whole."""
     decoder = json.JSONDecoder()
     found: list[dict[str, Any]] = []
-    at = text.find("{")
+    at = text.find("{", text.rfind("\n[") + 1)
     while at >= 0:
         try:
             item, at = decoder.raw_decode(text, at)

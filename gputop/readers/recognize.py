@@ -15,8 +15,9 @@ from gputop.readers import (
     nvidia_table,
     nvidia_text,
     nvtop,
+    terminal,
 )
-from gputop.readers.join import join
+from gputop.readers.join import join, settled
 from gputop.remote import (
     amd,
     ascend,
@@ -97,6 +98,9 @@ LAST: tuple[Format, ...] = (
 )
 """Words that may stand beside the output of any tool, so they count only where nothing else is found."""
 
+_KNOW_ENDS = (nvidia_xml.read, nvidia_text.read, nvidia_csv.read, nvidia_table.read, kernel_log.read)
+"""They tell for themselves whether the end of a text is whole; the words of a log are no values."""
+
 FORMATS = VENDORS + NVIDIA + LAST
 """In the order in which they are tried: the more telling ones first."""
 
@@ -129,27 +133,63 @@ def formats_of(tool: str) -> tuple[Format, ...]:
 def is_known(text: str, tool: str | None = None) -> bool:
     """Whether some reader (of `tool`) takes `text`."""
     formats = FORMATS if tool is None else formats_of(tool)
-    return bug_report.looks_like(text) or recognize(text, formats) is not None
+    text = _bare(text, formats)
+    return bug_report.looks_like(text) or any(recognize(part, formats) is not None for part in (text, *parts_of(text)))
 
 
 def read_text(text: str, tool: str | None = None) -> Sample:
     """What `text` says. A text of no known tool is a sample with a problem that says what was looked for."""
     formats = FORMATS if tool is None else formats_of(tool)
+    return settled(_read_text(_bare(text, formats), formats))
+
+
+def _read_text(text: str, formats: Sequence[Format]) -> Sample:
     if bug_report.looks_like(text):
-        parts = bug_report.sections(text)
-        samples = [known.read(part) for part in parts if (known := recognize(part, formats)) is not None]
+        samples = _read_parts(bug_report.sections(text), formats)
         return join(samples) if samples else unrecognized(text, formats)
+    samples = _read_parts(parts_of(text), formats)
+    if len(samples) > 1:
+        return join(samples)
     found = matching(text, formats)
     if found:
-        return found[0].read(text) if len(found) == 1 else join([one.read(text) for one in found])
+        return _read(found[0], text) if len(found) == 1 else join([_read(one, text) for one in found])
     forced = formats[0].read(text) if len(formats) == 1 else None
     is_something = forced is not None and any(forced[part] for part in ("devices", "events", "facts", "problems"))
     return forced if forced is not None and is_something else unrecognized(text, formats)
 
 
+def _read(known: Format, text: str) -> Sample:
+    return known.read(text if known.read in _KNOW_ENDS or known in LAST else terminal.believable(text))
+
+
+def _bare(text: str, formats: Sequence[Format]) -> str:
+    """`text` without what a terminal, a log or a document put before its lines. A kernel log's times are its own."""
+    text = terminal.bare(text)
+    inner = terminal.without_stamps(text)
+    found = recognize(inner, formats) if inner is not None else None
+    return text if inner is None or found is None or found in LAST or found.read is kernel_log.read else inner
+
+
+def parts_of(text: str) -> list[str]:
+    """The outputs in a text with several commands of known tools."""
+    parts = terminal.commands(text)
+    return parts if len(parts) > 1 else []
+
+
+def _read_parts(parts: Sequence[str], formats: Sequence[Format]) -> list[Sample]:
+    """The outputs that are of a known tool. Of one and the same tool only the last that names devices counts."""
+    found: dict[str, Sample] = {}
+    for part in parts:
+        for known in matching(part, formats):
+            sample = _read(known, part)
+            if known.name not in found or sample["devices"] or not found[known.name]["devices"]:
+                found[known.name] = sample
+    return list(found.values())
+
+
 def looked_for(formats: Sequence[Format] = FORMATS) -> str:
     """The tools that are known, for a person."""
-    return "Looked for: " + ", ".join(dict.fromkeys(known.name for known in formats))
+    return "Looked for: " + ", ".join(dict.fromkeys(known.name for known in formats if known.read is not failures.read))
 
 
 def unrecognized(text: str, formats: Sequence[Format]) -> Sample:

@@ -18,7 +18,7 @@ _JSON_HINT = re.compile(
     r'|partition|temperature|clock|pcie|ecc|ecc_blocks|fan|energy|limit|driver|xcp|vram_used|gfx)"'
 )
 _GPU_KEY = re.compile(r'"gpu"\s*:\s*\d')
-_TEXT = re.compile(r"^GPU:\s*\d+\s*$", re.MULTILINE)
+_TEXT = re.compile(r"^([ \t]*)GPU:[ \t]*\d+\s*$", re.MULTILINE)
 _CSV = re.compile(r"^(?:timestamp,)?gpu,[a-z_0-9,]+\s*$", re.MULTILINE)
 _FAILED = re.compile(r"amd-?smi|amdsmi_|can ?not find a device: GPU|check amdgpu version", re.IGNORECASE)
 
@@ -145,6 +145,9 @@ def read(text: str) -> Sample:
         sample["devices"] = fold(_rows(items, sample))
     elif amd_tables.looks_like(text):
         amd_tables.read_into(sample, text)
+    elif amd_tables.version(text) is not None:  # of `amd-smi version`, which names no devices
+        sample["facts"]["driver_version"] = amd_tables.version(text)
+        return sample
     return failures.explain_silence(sample, "amd-smi", text)
 
 
@@ -258,6 +261,10 @@ def _process(info: Dict[str, Any]) -> Optional[Dict[str, Any]]:
 def _text_items(text: str) -> List[Dict[str, Any]]:
     """Sections that begin with `GPU: 0`; those of CPUs and NICs are none."""
     found = []
+    first = _TEXT.search(text)
+    margin = first.group(1) if first else ""
+    if margin:  # a part of a document
+        text = "\n".join(line[len(margin) :] if line.startswith(margin) else line for line in text.split("\n"))
     for node in keyed.parse(text):
         if node.key == "GPU" and cells.integer(node.value) is not None:
             item = _dictionary(node)

@@ -40,11 +40,16 @@ def looks_like(text: str) -> bool:
     return _DEFAULT.search(text) is not None or _MONITOR.search(text) is not None
 
 
+def version(text: str) -> Optional[str]:
+    """That of the driver, as the head of a table and `amd-smi version` tell it."""
+    found = _DRIVER.search(text)
+    return cells.text(found.group(1)) if found else None
+
+
 def read_into(sample: Sample, text: str) -> None:
     """Add the devices, their processes and the version of the driver."""
-    found = _DRIVER.search(text)
-    if found and not cells.no_value(found.group(1)):
-        sample["facts"]["driver_version"] = found.group(1)
+    if version(text) is not None:
+        sample["facts"]["driver_version"] = version(text)
     rows = _default_rows(text) if _DEFAULT.search(text) else _monitor_rows(text)
     sample["devices"] = fold(rows)
     failures.explain_cut(sample, text)
@@ -54,7 +59,9 @@ def _default_rows(text: str) -> List[Row]:
     rows: List[Row] = []
     for table in tables.stacked(text)[1]:
         if not table.processes:
-            rows += [row for row in (_default_row(table, record) for record in table.records) if row is not None]
+            found = [row for row in (_default_row(table, record) for record in table.records) if row is not None]
+            told = {row["index"] for row in found}
+            rows = [row for row in rows if row["index"] not in told] + found
             continue
         for row in rows:
             row["processes_known"] = True

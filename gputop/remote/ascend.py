@@ -1,10 +1,10 @@
-"""Huawei Ascend: the table of `npu-smi info`, versions 20 to 26, with one or several chips a card."""
+"""Huawei Ascend: the table of `npu-smi info`, versions 20 to 26, with one or several chips a card; its lists."""
 
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from gputop.remote import cells, failures, quantities, smi_table, tables
-from gputop.remote.sample import Row, Sample, new_sample, problem
+from gputop.remote import ascend_query, cells, failures, quantities, smi_table, tables
+from gputop.remote.sample import Row, Sample, new_sample
 
 ROUTE = "npu-smi"
 VENDOR = "huawei"
@@ -18,7 +18,7 @@ def looks_like(text: str) -> bool:
     head = text[:4000]
     if "npu-smi" in head and "Version" in head:
         return True
-    if re.search(r"\|\s*NPU\s+(?:Name|Chip)\b", head):
+    if re.search(r"\|\s*NPU\s+(?:Name|Chip)\b", head) or ascend_query.looks_like(head):
         return True
     return len(text) < 4000 and _FAILED.search(text) is not None
 
@@ -34,7 +34,9 @@ def read(text: str) -> Sample:
         sample["facts"]["driver_version"] = version
     for table in found:
         if not table.processes:
-            chips += [chip for chip in (_chip(table, record) for record in table.records) if chip is not None]
+            found_chips = [chip for chip in (_chip(table, record) for record in table.records) if chip is not None]
+            told = {chip[:2] for chip in found_chips}
+            chips = [chip for chip in chips if chip[:2] not in told] + found_chips
             continue
         for note in table.notes:
             quiet = _NO_PROCESSES.search(note)
@@ -54,6 +56,8 @@ def read(text: str) -> Sample:
         row["processes_known"] = npu in known
         row["processes"] = listed.get((npu, chip), []) + listed.get((npu, None), [])
         sample["devices"].append(row)
+    if not chips and ascend_query.looks_like(text):
+        sample["devices"] = ascend_query.rows(text)
     return failures.explain_silence(failures.explain_cut(sample, text), "npu-smi", text)
 
 
@@ -66,9 +70,12 @@ def _chip(table: tables.Table, record: List[List[str]]) -> Optional[Tuple[int, i
     npu, chip = cells.integer(values.get("npu")), cells.integer(values.get("chip"))
     if npu is None:
         return None
+    number = cells.integer(values.get("phy id") or values.get("device"))
+    if number is None and any("Phy-ID" in label for line in table.header for label in line):
+        return None  # cut off before it says which chip it is
     used, total = _memory(values)
     row: Row = {
-        "number": cells.integer(values.get("phy id") or values.get("device")),
+        "number": number,
         "vendor": VENDOR,
         "model": cells.text(values.get("name")),
         "pci_bus_id": smi_table.bus_id(values.get("bus id")),
@@ -81,11 +88,7 @@ def _chip(table: tables.Table, record: List[List[str]]) -> Optional[Tuple[int, i
     }
     health = values.get("health", "").strip()
     if health and health.upper() not in ("OK", "NA", "N/A", "-"):
-        row["problems"].append(
-            problem(
-                "device-error", "health: " + health, None, "npu-smi info -t health -i %d tells the error codes" % npu
-            )
-        )
+        row["problems"].append(ascend_query.health_problem(npu, health))
     return npu, chip if chip is not None else 0, row
 
 

@@ -91,6 +91,7 @@ _NONE_WORDS = frozenset(
         "not found",
         "no data",
         "unsupported",
+        "insufficient permissions",
         "function not found",
         "requested functionality has been deprecated",
     }
@@ -98,8 +99,9 @@ _NONE_WORDS = frozenset(
 
 
 def no_value(cell: Optional[str]) -> bool:
-    """Whether `cell` says in words that there is no value, in brackets or not."""
-    return bare(cell) in _NONE_WORDS
+    """Whether `cell` says that there is no value: in words, in brackets or not, or by signs alone (`...`)."""
+    word = bare(cell)
+    return word in _NONE_WORDS or not any(map(str.isalnum, word))
 
 
 def bare(cell: Optional[str]) -> str:

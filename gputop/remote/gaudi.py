@@ -1,8 +1,9 @@
-"""Intel Gaudi: `hl-smi` as a table and as CSV (`-Q … -f csv`)."""
+"""Intel Gaudi: `hl-smi` as a table, as text (`-L`) and as CSV (`-Q … -f csv`)."""
 
+import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from gputop.remote import cells, failures, quantities, smi_table
+from gputop.remote import cells, failures, quantities, smi_query, smi_table
 from gputop.remote.sample import Row, Sample, new_sample
 
 ROUTE = "hl-smi"
@@ -36,22 +37,41 @@ _FIELDS: Dict[str, Tuple[str, Callable[[Optional[str]], Any]]] = {
 }
 """Names of `-Q`: our key and what makes a value of the cell."""
 
-_TELLING = ("utilization.aip", "temperature.aip")
+_ASKED = re.compile(r"^.*hl-smi\b.*?\s(?:-Q|--query-aip)[ =]([\w.]+(?:,[\w.]+)*).*$", re.MULTILINE)
+_TELLING = frozenset(("utilization.aip", "temperature.aip", "module_id", "bus_id"))
+"""Columns that no other tool has."""
+_HEAD_LINES = 20
 
 
 def looks_like(text: str) -> bool:
     head = text[:4000]
-    return "HL-SMI" in head or any(name in head.split("\n", 1)[0] for name in _TELLING)
+    return "HL-SMI" in head or _ASKED.search(head) is not None or _header(head) >= 0
 
 
 def read(text: str) -> Sample:
-    if any(name in text.lstrip().split("\n", 1)[0] for name in _TELLING):
-        return read_csv(text)
+    asked = _ASKED.search(text)
+    if asked is not None:  # the command is there as well, as copied from a terminal
+        return read_csv(text[asked.end() :], asked.group(1).split(","))
+    at = _header(text)
+    if at >= 0:
+        return read_csv(text[at:])
+    if "HL-SMI LOG" in text:
+        return failures.explain_silence(smi_query.read(text, ROUTE, VENDOR), "hl-smi", text)
     sample = smi_table.read(text, ROUTE, VENDOR)
     versions = [version for version in smi_table.titles_with(text, "Driver Version:") if version]
     if versions:
         sample["facts"]["driver_version"] = versions[0]
     return failures.explain_silence(sample, "hl-smi", text)
+
+
+def _header(text: str) -> int:
+    """Where the line with the columns begins, among the first lines; -1: there is none."""
+    start = 0
+    for line in text.split("\n", _HEAD_LINES)[:_HEAD_LINES]:
+        if not _TELLING.isdisjoint(map(_field, line.split(","))):
+            return start
+        start += len(line) + 1
+    return -1
 
 
 def read_csv(text: str, columns: Optional[Sequence[str]] = None) -> Sample:
@@ -61,7 +81,7 @@ def read_csv(text: str, columns: Optional[Sequence[str]] = None) -> Sample:
     devices: Dict[Any, Row] = {}
     for line in text.split("\n"):
         row_cells = [cell.strip() for cell in line.split(",")]
-        if not line.strip():
+        if not line.strip() or _ASKED.match(line):
             continue
         if not names or [_field(cell) for cell in row_cells] == names:
             names = [_field(cell) for cell in row_cells]

@@ -1,6 +1,6 @@
 """Iluvatar CoreX: `ixsmi` as a table and as text (`-q`)."""
 
-from gputop.remote import failures, smi_query, smi_table
+from gputop.remote import cells, failures, smi_query, smi_table
 from gputop.remote.sample import Sample
 
 ROUTE = "ixsmi"
@@ -20,5 +20,5 @@ def read(text: str) -> Sample:
         for key, word in (("driver_version", "Driver Version:"), ("cuda_version", "CUDA Version:")):
             versions = smi_table.titles_with(text, word)
             if versions:
-                sample["facts"][key] = versions[0]
+                sample["facts"][key] = cells.text(versions[0])
     return failures.explain_silence(sample, "ixsmi", text)

@@ -28,7 +28,7 @@ _PROCESS = re.compile(
 _NAME = re.compile(r"^name=(?P<name>'[^']*'|<[^>]*>|[^,]*)(?:,\s*|$)")
 _CONSEQUENCE = re.compile(r"caused by previous Xid\s+\d+")
 _DETAIL = re.compile(r"^(?:Data\s*\{|Severity\b)")
-_OFF_BUS = re.compile(r"NVRM: GPU (?:at )?(?:PCI:)?" + _BUS + r":? GPU has fallen off the bus", re.IGNORECASE)
+_OFF_BUS = re.compile(r"NVRM: GPU (?:at )?(?:PCI:)?" + _BUS + r":?(?: GPU)? has fallen off the bus", re.IGNORECASE)
 _OFF_BUS_BEGIN = re.compile(r"NVRM: The NVIDIA GPU (?:PCI:)?" + _BUS)
 _OFF_BUS_END = re.compile(r"fallen off the bus", re.IGNORECASE)
 _INIT = re.compile(
@@ -76,8 +76,10 @@ class Clock(NamedTuple):
 
 def looks_like(text: str) -> bool:
     """Lines of a kernel log, whatever they say; or NVIDIA's words without anything before them."""
-    lines = [line for line in text[:60000].split("\n")[:400] if line.strip()]
+    lines = [line.strip() for line in text[:60000].split("\n")[:400] if line.strip()]
     if any(_XID.search(line) or _SXID.search(line) or line.startswith("NVRM: ") for line in lines):
+        return True
+    if any("NVRM: " in line and (_INIT.search(line) or "fallen off the bus" in line) for line in lines):
         return True
     kernel = sum(bool(_KERNEL_LINE.match(line)) for line in lines[:60])
     return kernel > 0 and kernel * 2 >= len(lines[:60])

@@ -11,7 +11,7 @@ VENDOR = "aws"
 
 _LISTED = re.compile(r'"neuron_device"\s*:|"neuron_devices?"\s*:\s*\[')
 _MONITORED = re.compile(r'"(?:neuron_runtime_data|neuron_hardware_info|neuron_hw_counters|neuron_k8s_info)"')
-_TABLE = re.compile(r"^\|\s*NEURON\s*\|", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\|\s*NEURON\s*\|", re.MULTILINE)
 _FAILED = re.compile(r"neuron-(?:ls|monitor|top)|neuron driver|no neuron", re.IGNORECASE)
 
 

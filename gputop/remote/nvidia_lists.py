@@ -65,7 +65,8 @@ def _device(heading: Any) -> Row:
 
 
 def _instance(found: Any) -> Row:
-    row: Row = {"kind": "mig", "index": int(found["index"]), "uuid": found["uuid"], "profile": found["profile"]}
+    row: Row = {"kind": "mig", "index": int(found["index"]), "uuid": cells.text(found["uuid"])}
+    row["profile"] = found["profile"]
     old = _OLD_MIG_UUID.match(found["uuid"])
     if old is not None:
         row["gpu_instance_id"], row["compute_instance_id"] = int(old[1]), int(old[2])

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from gputop.remote import cells, failures, lenient_json, quantities, tables
 from gputop.remote.amd_partitions import fold
-from gputop.remote.sample import Row, Sample, new_sample
+from gputop.remote.sample import Row, Sample, new_sample, problem
 
 ROUTE = "rocm-smi"
 VENDOR = "amd"
@@ -24,6 +24,9 @@ _LISTED = re.compile(
     r"^(?:GPU|DCU|HCU)\[(?P<card>\d{1,4})\]\s*:\s*(?P<key>[^:\n]+?)\s*:[ \t]+(?P<cell>.*)$", re.MULTILINE
 )
 _CSV = re.compile(r"^device,.*\(", re.MULTILINE)
+_PROCESSES = re.compile(r"^KFD process information", re.MULTILINE)
+_LEVEL = re.compile(r"\d+\s*\(\s*(\d+(?:\.\d+)?)\s*%?(?:\)|$)")
+_DRIVER = re.compile(r"^\s*Driver version:\s*(\S+)", re.MULTILINE)
 _CLOCK = re.compile(r"\d+\s*[MG]hz", re.IGNORECASE)
 
 
@@ -37,37 +40,53 @@ def _clock(cell: Optional[str]) -> Optional[float]:
     return quantities.megahertz(found.group()) if found else None
 
 
+def _share(cell: Optional[str]) -> Optional[float]:
+    """The share in `124 (48.63)%` and `79 (30%)`; a level alone is none."""
+    found = _LEVEL.match(cell or "")
+    return quantities.percent(found.group(1)) if found else None
+
+
 _FIELDS: Tuple[Tuple[str, Callable[[Optional[str]], Any], Tuple[str, ...]], ...] = (
-    # key; converter; beginnings of keys as `_key` spells them, in the order in which they are tried
+    # key; converter; beginnings of keys as `_key` spells them (after `=`: the whole key), in the order in which they
+    # are tried
     ("pci_bus_id", cells.text, ("pci bus",)),
     ("uuid", cells.text, ("unique id",)),
     ("serial", cells.text, ("serial number",)),
     ("model", cells.text, ("device name", "card series", "card model")),
-    ("utilization_percent", quantities.percent, ("gpu use %", "dcu use %", "hcu use %")),
+    ("utilization_percent", quantities.percent, ("gpu use %", "dcu use %", "hcu use %", "current gpu use")),
     ("memory_utilization_percent", quantities.percent, ("gpu memory read write activity %", "gpu memory use %")),
     ("memory_used_bytes", _bytes, ("vram total used memory b",)),
     ("memory_total_bytes", _bytes, ("vram total memory b",)),
     (
         "temperature_celsius",
         quantities.celsius,
-        ("temperature sensor edge", "temperature sensor junction", "temperature sensor core"),
+        ("temperature sensor edge", "temperature sensor junction", "temperature sensor core", "temperature sensor 1"),
     ),
     (
         "memory_temperature_celsius",
         quantities.celsius,
         ("temperature sensor memory", "temperature sensor mem", "temperature sensor hbm 0"),
     ),
+    ("temperature_celsius", quantities.celsius, ("=temperature", "temperature edge", "temperature hotspot")),
+    ("memory_temperature_celsius", quantities.celsius, ("temperature mem",)),
+    ("utilization_percent", quantities.percent, ("average gfx activity %",)),
+    ("memory_utilization_percent", quantities.percent, ("average umc activity %",)),
     ("fan_percent", quantities.percent, ("fan speed %",)),
+    ("fan_percent", _share, ("fan level",)),
     (
         "power_watts",
         quantities.watts,
         ("average graphics package power w", "current socket graphics package power w", "current socket power w"),
     ),
+    ("power_watts", quantities.watts, ("average gpu power", "average socket power w")),
     ("power_average_watts", quantities.watts, ("average graphics package power w",)),
     ("power_instant_watts", quantities.watts, ("current socket graphics package power w", "current socket power w")),
     ("power_limit_watts", quantities.watts, ("max graphics package power w",)),
-    ("sm_clock_mhz", _clock, ("sclk clock speed", "sclk clock level")),
-    ("memory_clock_mhz", _clock, ("mclk clock speed", "mclk clock level")),
+    ("sm_clock_mhz", _clock, ("sclk clock speed", "sclk clock level", "gpu clock level")),
+    ("memory_clock_mhz", _clock, ("mclk clock speed", "mclk clock level", "gpu memory clock level")),
+    ("sm_clock_mhz", quantities.megahertz, ("current gfxclk mhz",)),
+    ("memory_clock_mhz", quantities.megahertz, ("current uclk mhz",)),
+    ("pcie_width", cells.count, ("pcie link width lanes",)),
     ("pcie_replay_count", cells.count, ("pcie replay count",)),
 )
 
@@ -87,10 +106,17 @@ def read(text: str, route: str = ROUTE, vendor: str = VENDOR) -> Sample:
     if cards:
         rows = [_row(number, values, vendor) for number, values in cards]
         _add_processes(rows, system)
-        sample["facts"]["driver_version"] = cells.text(system.get("driver version"))
+        told = _DRIVER.search(text)
+        sample["facts"]["driver_version"] = cells.text(
+            told.group(1) if told is not None else system.get("driver version")
+        )
         sample["devices"] = fold(rows)
     else:
         sample["devices"] = fold(_concise(text, vendor))
+    if not sample["devices"] and _PROCESSES.search(text):
+        sample["problems"].append(
+            problem("unreadable-file", "the processes name no GPU", None, "ask for the GPUs as well")
+        )
     return failures.explain_silence(sample, route, text)
 
 
@@ -157,9 +183,9 @@ def _key(key: str) -> str:
 def _row(number: int, values: Dict[str, str], vendor: str) -> Row:
     row: Row = {"index": number, "vendor": vendor, "problems": []}
     for key, convert, names in _FIELDS:
-        for name in names:
-            cell = next((values[known] for known in values if known == name or known.startswith(name + " ")), None)
-            found = convert(cell.strip("()")) if cell is not None else None
+        for name in names if row.get(key) is None else ():
+            cell = _cell(values, name)
+            found = convert(cell) if cell is not None else None
             if found is not None and not (key == "model" and str(found).lower().startswith("0x")):
                 row[key] = found
                 break
@@ -177,6 +203,13 @@ def _row(number: int, values: Dict[str, str], vendor: str) -> Row:
         "memory": cells.text(values.get("memory partition")),
     }
     return row
+
+
+def _cell(values: Dict[str, str], name: str) -> Optional[str]:
+    if name.startswith("="):
+        return values.get(name[1:])
+    cell = next((values[known] for known in values if known == name or known.startswith(name + " ")), None)
+    return cell.strip("()") if cell is not None else None
 
 
 def _add_processes(rows: List[Row], system: Dict[str, str]) -> None:

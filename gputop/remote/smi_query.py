@@ -8,22 +8,27 @@ from gputop.remote.nvidia_values import compute_mode, mode, performance_state
 from gputop.remote.sample import Row, Sample, new_sample
 
 _SECTION = re.compile(
-    r"(?:GPU|AIP|Card|MLU)\s*(?:#?(?P<index>\d{1,4})\b(?!:))?\s*(?P<bus>[0-9a-fA-F:]{7,16}\.[0-9a-fA-F])?", re.I
+    r"(?:\[(?P<number>\d{1,4})\]\s*)?(?:GPU|AIP|Card|MLU)\s*(?:#?(?P<index>\d{1,4})\b(?!:))?\s*(?:\(\w+\)\s*)?(?P<bus>[0-9a-fA-F:]{7,16}\.[0-9a-fA-F])?",
+    re.I,
 )
 
 _VALUES = (
     # key; converter; paths in the order in which they are tried
     ("model", cells.text, ("product name",)),
     ("serial", cells.text, ("serial number",)),
-    ("uuid", cells.text, ("gpu uuid", "uuid")),
+    ("uuid", cells.text, ("gpu uuid", "uuid", "aip uuid")),
     ("minor_number", cells.integer, ("minor number",)),
     ("memory_used_bytes", quantities.memory, ("fb memory usage/used", "memory usage/used", "memory/used")),
     ("memory_total_bytes", quantities.memory, ("fb memory usage/total", "memory usage/total", "memory/total")),
-    ("utilization_percent", quantities.percent, ("utilization/gpu",)),
+    ("utilization_percent", quantities.percent, ("utilization/gpu", "utilization/aip")),
     ("memory_utilization_percent", quantities.percent, ("utilization/memory",)),
     ("encoder_utilization_percent", quantities.percent, ("utilization/encoder",)),
     ("decoder_utilization_percent", quantities.percent, ("utilization/decoder",)),
-    ("temperature_celsius", quantities.celsius, ("temperature/gpu current temp", "temperature/gpu temp")),
+    (
+        "temperature_celsius",
+        quantities.celsius,
+        ("temperature/gpu current temp", "temperature/gpu temp", "temperature/aip"),
+    ),
     ("memory_temperature_celsius", quantities.celsius, ("temperature/memory current temp",)),
     ("temperature_slowdown_celsius", quantities.celsius, ("temperature/gpu slowdown temp",)),
     ("temperature_shutdown_celsius", quantities.celsius, ("temperature/gpu shutdown temp",)),
@@ -31,7 +36,7 @@ _VALUES = (
     ("power_watts", quantities.watts, ("power readings/power draw", "power/power draw")),
     ("power_limit_watts", quantities.watts, ("power readings/power limit",)),
     ("power_default_limit_watts", quantities.watts, ("power readings/default power limit",)),
-    ("sm_clock_mhz", quantities.megahertz, ("clocks/sm", "clocks/graphics")),
+    ("sm_clock_mhz", quantities.megahertz, ("clocks/sm", "clocks/graphics", "clocks/soc", "clocks/[1] soc")),
     ("memory_clock_mhz", quantities.megahertz, ("clocks/memory",)),
     ("sm_clock_max_mhz", quantities.megahertz, ("max clocks/sm", "max clocks/graphics")),
     ("memory_clock_max_mhz", quantities.megahertz, ("max clocks/memory",)),
@@ -56,13 +61,13 @@ def read(text: str, route: str, vendor: str) -> Sample:
             sample["facts"][key.replace(" ", "_")] = cells.text(node.value)
         elif node.children and node.value is None:
             section = _SECTION.match(node.key)
-            if section and section.end() == len(node.key) and (section.group("index") or section.group("bus")):
+            if section and section.end() == len(node.key) and any(section.groups()):
                 sample["devices"].append(_device(node, section, len(sample["devices"]), vendor))
     return sample
 
 
 def _device(node: keyed.Node, section: Any, position: int, vendor: str) -> Row:
-    index = section.group("index")
+    index = section.group("index") or section.group("number")
     row: Row = {"index": int(index) if index else position, "vendor": vendor, "problems": []}
     for key, convert, paths in _VALUES:
         row[key] = convert(node.first(*paths))

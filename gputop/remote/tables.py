@@ -94,13 +94,34 @@ def stacked(text: str) -> Tuple[List[str], List[Table]]:
         elif group and table is not None:
             _add(table, group)
         elif group:
-            titles.extend("|".join(cells).strip() for cells in group)
+            table = _without_rules(group)
+            heads = group if table is None else group[: group.index(table.header[0])]
+            titles.extend("|".join(cells).strip() for cells in heads)
+            if table is not None:
+                tables.append(table)
         if not is_rule(line):
             table = None
             if line.strip():
                 titles.append(line.strip())
         group = []
     return titles, tables
+
+
+def _without_rules(group: List[List[str]]) -> Optional[Table]:
+    """The table of a text that has lost its rules (`grep`): titles, a header that begins with words, records that
+    begin with numbers."""
+    begin = next((at for at, cells in enumerate(group) if len(cells) > 1), len(group))
+    first = next((at for at, cells in enumerate(group) if cells[0].strip()[:1].isdigit()), len(group))
+    header, rest = group[begin:first], group[first:]
+    if not rest or not header or len(rest) % len(header):
+        return None
+    if not all(cells[0].strip()[:1].isalpha() for cells in header):
+        return None
+    if not all(len(cells) == len(header[0]) and cells[0].strip()[:1].isdigit() for cells in rest):
+        return None
+    table = Table(header, [], [])
+    _add(table, rest)
+    return table
 
 
 def _is_header(group: List[List[str]]) -> bool:

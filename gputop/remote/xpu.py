@@ -14,13 +14,13 @@ ROUTE = "xpu-smi"
 VENDOR = "intel"
 
 _DUMP = re.compile(r"^\s*Timestamp\s*,\s*DeviceId\b", re.MULTILINE | re.IGNORECASE)
-_TABLE = re.compile(r"^\|\s*Device ID\s*\|", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\|\s*Device ID\s*\|", re.MULTILINE)
 _PS = re.compile(r"^\s*PID\s+Command\s+DeviceID\b", re.MULTILINE)
 _TOPOLOGY = re.compile(r"^\s*GPU\s+(\d{1,4})/\d{1,4}\s*\|", re.MULTILINE)
 _JSON = re.compile(r'"(?:device_list|device_level|tile_level|device_util_by_proc_list|pci_bdf_address|XPUM_STATS_\w+)"')
 _FAILED = re.compile(r"xpu-smi|xpumcli|xpum\b|level zero", re.IGNORECASE)
 _TILE = re.compile(r"Tile (\d{1,4})\s*:\s*")
-_READING = re.compile(r"(avg|min|max|current)\s*:\s*([^,]*)")
+_READING = re.compile(r"(avg|min|max|current)\s*:\s*([^,;]*)")
 
 
 def _mean(values: List[float]) -> float:
@@ -197,7 +197,7 @@ def _reading(cell: str) -> Optional[str]:
     """The current value, else the average, else the cell."""
     found = {match.group(1): match.group(2).strip() for match in _READING.finditer(cell)}
     if not found:
-        return cell.strip(" ,")
+        return cell.strip(" ,;")
     return found.get("current") or found.get("avg")
 
 

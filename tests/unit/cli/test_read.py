@@ -164,3 +164,10 @@ def test_events_are_graded_by_the_catalog_as_the_user_changed_it(
     own.write_text("xid: [{codes: 94, severity: rset}]\n")
     assert main(words) == 2
     assert 'xid.yaml:1:29: "severity" in xid 94 must be' in capsys.readouterr().err
+
+
+def test_a_file_of_no_known_tool_says_what_was_looked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", file(tmp_path, "hello\n")]) == 3
+    told = capsys.readouterr().err
+    assert "Looked for: " in told
+    assert "nvidia-smi -q -x" in told

@@ -62,6 +62,24 @@ def test_an_archive_that_is_cut_gives_what_comes_before_and_says_so() -> None:
     assert any(recording.sample["problems"] for recording in recordings)
 
 
+def test_a_compressed_file_that_is_cut_gives_what_comes_before_and_says_so() -> None:
+    whole = gzip.compress(LIST.encode() + b"".join(b"%d\n" % number**3 for number in range(5000)))
+    (recording,), _ = load_bytes("list.txt.gz", whole[: len(whole) // 2], None)
+    assert [row["model"] for row in recording.sample["devices"]] == ["NVIDIA A100"]
+    assert "damaged" in recording.sample["problems"][-1]["detail"]
+
+
+def test_a_compressed_file_without_a_whole_byte_is_damaged_and_not_empty() -> None:
+    (recording,), _ = load_bytes("list.txt.gz", gzip.compress(LIST.encode())[:10], None)
+    assert ["damaged" in found["detail"] for found in recording.sample["problems"]] == [True]
+
+
+def test_a_file_that_was_compressed_piece_by_piece_is_read_whole() -> None:
+    pieces = gzip.compress(LIST[:10].encode()) + gzip.compress(LIST[10:].encode())
+    (recording,), _ = load_bytes("list.txt.gz", pieces, None)
+    assert [row["model"] for row in recording.sample["devices"]] == ["NVIDIA A100"]
+
+
 def test_a_compressed_file_is_a_file() -> None:
     recordings, _ = load_bytes("list.txt.gz", gzip.compress(LIST.encode()), None)
     assert names(recordings) == ["list.txt"]
