@@ -223,3 +223,7 @@ class Observer(Protocol):
     async def look(self, hosts: Sequence[str]) -> Mapping[str, Host]:
         """Each of `hosts` with a frame that was asked for now; without one where none came."""
         ...
+
+    async def known(self, hosts: Sequence[str]) -> Mapping[str, Host]:
+        """Those of `hosts` that are watched anyway, as they were last seen; nothing is asked."""
+        ...

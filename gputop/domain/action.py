@@ -155,6 +155,15 @@ class Step(Struct, frozen=True, kw_only=True):
     repeatable: bool = True
     """Calling twice equals calling once. Otherwise a call that may have been made before a crash is never made again:
     it is only verified, and unverified when that fails."""
+    check_first: bool = True
+    """A check that finds the goal reached makes the call needless. `False`: the goal is an event (a message, a reset),
+    which no look at the host can tell from one that happened before."""
+    proven_by_exit: bool = False
+    """Exit status 0 is all the proof there is: a message that was sent, a site's hook that agreed."""
+    optional: bool = False
+    """Its failure is noted, and the plan goes on."""
+    always: bool = False
+    """Taken even after an earlier step failed, once a step of the plan was begun: it restores what was stopped."""
     waits: bool = False
     """At the deadline the outcome is `pending` (still waiting for what is left), not `failed`."""
     undo: Step | None = None
@@ -266,6 +275,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime
     hosts: tuple[HostPlan, ...]
+    at_once: int = 5
+    """Hosts worked on at the same time, after the canary."""
 
     @property
     def loses(self) -> bool:
@@ -358,6 +369,21 @@ class StepResult(Struct, frozen=True, kw_only=True):
     output: str = ""
     duration_seconds: float = 0.0
     values: dict[str, str] = {}
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """What an executor tells while it works: the newest of each host counts."""
+
+    plan: str
+    host: str
+    step: str | None
+    """`None`: between steps."""
+    title: str = ""
+    state: HostActState = HostActState.UNKNOWN
+    summary: str = ""
+    left: tuple[str, ...] = ()
+    result: StepResult | None = None
+    """Set when the step has just ended."""
 
 
 class OutcomeState(StrEnum):
