@@ -11,7 +11,7 @@ from gputop.domain.job import NodeState
 
 LIMIT = 200
 """Characters of a reason that are kept."""
-BY_ANOTHER = "drained-by-another"
+BY_ANOTHER = "drained-by-other"
 """Kind and consent of the block when somebody else took the node out of service."""
 
 _TICKET = re.compile(r"\b[A-Z][A-Z0-9]+-\d+\b|#\d+\b|(?<=\bticket )\d+\b")

@@ -45,7 +45,7 @@ FINISHED = frozenset(
 
 
 class SlurmState(Struct, frozen=True):
-    """A node's state: one base, and flags beside it. DRAIN is a flag: only with the base it says whether work is left."""
+    """A node's state: one base, and flags beside it. DRAIN is a flag: the base says whether work is left."""
 
     base: str
     """`IDLE`, `MIXED`, `ALLOCATED`, `DOWN`, `UNKNOWN`, …"""
