@@ -63,6 +63,8 @@ class Pod(Struct, frozen=True, kw_only=True):
     fate: PodFate
     concerns: tuple[str, ...] = ()
     """`LossKind` values that need consent: no controller, emptyDir."""
+    claims: tuple[str, ...] = ()
+    """Dynamic resource claims: they may hold devices without counting as `gpus`."""
     owner: str | None = None
     """`ReplicaSet/train-5c6d7e8f90`."""
     gpus: int | None = None
@@ -101,6 +103,8 @@ class NodeState(Struct, frozen=True, kw_only=True):
     by: str | None = None
     """Who cordoned or drained it."""
     since: datetime | None = None
+    booted_at: datetime | None = None
+    """When it last booted, as the scheduler knows it."""
     jobs: tuple[Job, ...] = ()
     pods: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
