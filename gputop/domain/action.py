@@ -131,6 +131,12 @@ class Goal(StrEnum):
     POWER_LIMIT = "power-limit"
     JOBS_GONE = "jobs-gone"
     JOBS_REQUEUED = "jobs-requeued"
+    REBOOT_REQUESTED = "reboot-requested"
+    """The scheduler will reboot the host once its work has ended."""
+    REBOOT_ISSUED = "reboot-issued"
+    """The scheduler has told the host to reboot."""
+    EVICTABLE = "evictable"
+    """A trial without effect found nothing that a drain would refuse."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
