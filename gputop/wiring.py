@@ -5,12 +5,20 @@ Importing this module is cheap; asyncssh is loaded when a collector with SSH hos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.fleet.collector import Collector
-from gputop.ports import Clock, Source
+from gputop.ports import Clock, PowerProvider, Runner, Scheduler, Source, Transport
+
+if TYPE_CHECKING:
+    from gputop.actions.acts import Acts
+    from gputop.actions.plan import BackEnds
+    from gputop.fleet.observer import FleetObserver
+    from gputop.transport.runner import ProgramRunner
 
 
 def make_collector(
@@ -44,3 +52,118 @@ def make_collector(
 
         sources.append(AgentSource("local", ProcessTransport(), local, clock))
     return Collector(sources, clock)
+
+
+def make_runner(
+    specs: Sequence[HostSpec],
+    *,
+    handshakes_per_hop: int = 8,
+    handshakes_total: int = 32,
+    clock: Clock | None = None,
+) -> tuple[ProgramRunner, Transport]:
+    """What runs programs here and on `specs`, and the transport under it; close both, the runner first."""
+    from gputop.transport.process import ProcessTransport
+    from gputop.transport.runner import ProgramRunner
+    from gputop.transport.ssh import SshTransport
+
+    ssh = SshTransport(
+        specs,
+        clock=clock or SystemClock(),
+        handshakes_per_hop=handshakes_per_hop,
+        handshakes_total=handshakes_total,
+    )
+    local = ProcessTransport()
+    return ProgramRunner({spec.name: local if spec.local else ssh for spec in specs}, specs), ssh
+
+
+def make_acts(
+    specs: Sequence[HostSpec],
+    observer: FleetObserver,
+    runner: Runner,
+    *,
+    allowed: bool,
+    relock_seconds: float | None,
+    state_folder: Path,
+    clock: Clock | None = None,
+    to_syslog: bool = True,
+) -> Acts:
+    """Plans and carries out acts on `specs`, which are all hosts of the inventory."""
+    from gputop.actions.acts import Acts
+    from gputop.actions.audit import AuditLog, who_acts
+    from gputop.actions.executor import Executor
+    from gputop.actions.lock import ActionLock
+    from gputop.actions.onhost import HookActor, HostActor
+    from gputop.ports import Actor
+
+    clock = clock or SystemClock()
+    by_name = {spec.name: spec for spec in specs}
+    back_ends = make_back_ends(specs, runner, clock)
+    host_actor = HostActor(observer, runner, by_name)
+    hook_actor = HookActor(runner)
+    audit = AuditLog(state_folder / "audit.jsonl", who_acts(), to_syslog=to_syslog)
+
+    def actor_of(host: str, actor: str) -> Actor:
+        ends = back_ends[host]
+        match actor:
+            case "scheduler":
+                return ends.scheduler
+            case "power" if ends.power is not None:
+                return ends.power
+            case "hook":
+                return hook_actor
+        return host_actor
+
+    return Acts(
+        specs=by_name,
+        back_ends=back_ends,
+        observer=observer,
+        runner=runner,
+        host_actor=host_actor,
+        executor=Executor(actor_of, host_actor.identify, audit, state_folder, clock),
+        audit=audit,
+        lock=ActionLock(clock, allowed=allowed, relock_seconds=relock_seconds),
+        clock=clock,
+        state_folder=state_folder,
+    )
+
+
+def make_back_ends(specs: Sequence[HostSpec], runner: Runner, clock: Clock) -> Mapping[str, BackEnds]:
+    """The scheduler and the power provider of each host; hosts with equal settings share one."""
+    from gputop.actions.plan import BackEnds
+
+    by_name = {spec.name: spec for spec in specs}
+    schedulers: dict[object, Scheduler] = {}
+    providers: dict[str, PowerProvider] = {}
+    found = {}
+    for spec in specs:
+        scheduler = schedulers.get(spec.scheduler)
+        if scheduler is None:
+            scheduler = schedulers[spec.scheduler] = _make_scheduler(spec, by_name, runner, clock)
+        kind = "ssh" if spec.power is None else type(spec.power).__struct_config__.tag
+        provider = providers.get(str(kind))
+        if provider is None:
+            provider = providers[str(kind)] = _make_power(str(kind), runner, clock)
+        found[spec.name] = BackEnds(scheduler=scheduler, power=provider)
+    return found
+
+
+def _make_scheduler(spec: HostSpec, specs: Mapping[str, HostSpec], runner: Runner, clock: Clock) -> Scheduler:
+    from gputop.domain.backend import Kubernetes, Slurm
+    from gputop.schedulers.none import MarkerScheduler
+
+    match spec.scheduler:
+        case Slurm():
+            from gputop.schedulers.slurm import SlurmScheduler
+
+            return SlurmScheduler(spec.scheduler, runner, clock)
+        case Kubernetes():
+            from gputop.schedulers.kubernetes import KubernetesScheduler
+
+            return KubernetesScheduler(spec.scheduler, runner, clock)
+    return MarkerScheduler(specs, runner, clock)
+
+
+def _make_power(kind: str, runner: Runner, clock: Clock) -> PowerProvider:
+    from gputop.power.ssh import SshPowerProvider
+
+    return SshPowerProvider(runner, clock)

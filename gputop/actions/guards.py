@@ -133,8 +133,6 @@ def _of_host(plan: Plan, host: HostPlan, around: Surroundings) -> Iterator[Refus
         yield Refusal(guard=block.kind, summary=block.summary, host=host.host, hint=block.hint)
     if plan.request.kind in REMOVES:
         yield from _needed(plan, host, spec, around)
-    if not host.steps and not host.blocks:
-        yield Refusal(guard="nothing-to-do", summary=f"nothing to do: {host.now}", host=host.host)
 
 
 def _stale(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> Iterator[Refusal]:

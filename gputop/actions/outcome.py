@@ -54,14 +54,18 @@ def is_settled(result: StepResult) -> bool:
 def outcome_of(
     kind: ActionKind, host: HostPlan, results: Sequence[StepResult], summary: str, state: OutcomeState | None
 ) -> Outcome:
-    """The worst step decides; optional ones do not count. Without results nothing was done."""
+    """The worst step decides; optional ones do not count. `summary` says why nothing was done."""
     optional = {step.id for step in host.steps if step.optional}
     counted = [result for result in results if result.step not in optional]
     taken = [result for result in results if result.state is not StepState.SKIPPED]
-    if state is None:
+    if state is None and not host.steps:
+        state, summary = OutcomeState.VERIFIED, f"nothing to do: {host.now}"
+    elif state is None:
         worst = max(counted, key=lambda result: _RANK[result.state][0], default=None)
         state = _RANK[worst.state][1] if worst is not None and taken else OutcomeState.SKIPPED
-        if worst is not None and _RANK[worst.state][0] and not summary:
+        if summary:
+            state = OutcomeState.SKIPPED
+        elif worst is not None and _RANK[worst.state][0]:
             summary = f"{_title(host, worst.step)}: {worst.summary}"
     if not summary and results:
         summary = next((result.summary for result in reversed(results) if result.summary), "")

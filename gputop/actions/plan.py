@@ -282,7 +282,7 @@ def _replace(word: str, values: Mapping[str, str]) -> str:
 
 def _by_power(request: ActionRequest, evidence: Evidence, power: PowerProvider | None, state: HostActState) -> Work:
     instance = evidence.instance
-    if power is None or instance is None:
+    if power is None or instance is None or evidence.host.spec.power is None:
         hint = 'say "power" in the inventory'
         return (), (), (Block(kind="no-power", summary="nothing is known that powers it", hint=hint),), ()
     if instance.block is not None:

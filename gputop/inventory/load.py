@@ -13,6 +13,7 @@ from gputop.configfile import ConfigProblem, Document, Keys, did_you_mean, parse
 from gputop.domain.host import HostSpec
 from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
 from gputop.inventory.layer import Layer, read_layer
+from gputop.inventory.policy import PREFIX, take_policy
 from gputop.inventory.schema import HostEntry, HostKeys, InventoryFile
 
 
@@ -222,11 +223,13 @@ def _resolve(
     jump = values.get("jump") or ()
     if listed.name in jump and "jump" not in listed.own.values:
         values["jump"] = jump[: jump.index(listed.name)]  # a bastion of a group or of all is reached without itself
+    policy = take_policy(values)
     return HostSpec(
         **{"interval_seconds": default_interval_seconds} | values,
         name=listed.name,
         labels=labels,
         groups=tuple(group_names),
+        policy=policy,
     )
 
 
@@ -251,7 +254,9 @@ def _merged(
 
 
 def _conflict(first: Layer, layer: Layer, listed: _Listed, what: str, key: str) -> ConfigProblem:
-    path = ("labels", key) if what else (_FILE_KEY.get(key, key),)
+    path: Keys = ("labels", key) if what else (_FILE_KEY.get(key, key),)
+    if key.startswith(PREFIX):
+        path = ("policy", key.removeprefix(PREFIX))
     one, other = f"{first.keys[1]}", f"{layer.keys[1]}"
     summary = f'groups "{one}" and "{other}" give host "{listed.name}" different values for {what}"{path[-1]}"'
     place = f"{first.document.file}:{first.document.line((*first.keys, *path))}"
