@@ -165,4 +165,4 @@ def _unit(host: str, unit: str, verb: str) -> Step:
 def message_lines(request: ActionRequest) -> str:
     """Standard input of the step that tells people."""
     flat = "".join(c if c.isprintable() else " " for c in request.text)
-    return f"all\tMessage from {request.by}: {flat}\n"
+    return f"all:Message from {request.by}: {flat}\n"

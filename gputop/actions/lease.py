@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 
 from gputop.actions.audit import FILE_MODE, FOLDER_MODE
-from gputop.domain.action import ActionKind, Outcome, OutcomeState, Plan
+from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan
 from gputop.domain.record import Lease
 
 
 def remember(state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: datetime) -> None:
-    """A drain that was begun makes a lease, a resume that is verified ends it. Raises `OSError`."""
+    """A drain that was begun makes a lease; what makes the host active for certain ends it. Raises `OSError`."""
     folder = state_folder / "leases"
     request = plan.request
     for outcome in outcomes:
@@ -37,7 +37,7 @@ def remember(state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: d
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(lease))
             fresh.replace(path)
-        elif request.kind is ActionKind.RESUME and outcome.state is OutcomeState.VERIFIED:
+        elif outcome.state is OutcomeState.VERIFIED and outcome.host_state is HostActState.ACTIVE:
             path.unlink(missing_ok=True)
 
 

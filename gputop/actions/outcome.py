@@ -83,7 +83,7 @@ def _host_state(kind: ActionKind, host: HostPlan, state: OutcomeState, results: 
         case OutcomeState.VERIFIED:
             if any(result.state is StepState.UNDONE for result in results):
                 return host.state
-            return STATE_AFTER.get(kind, host.state)
+            return host.state_after or STATE_AFTER.get(kind, host.state)
         case OutcomeState.PENDING:
             return STATE_DURING.get(kind, HostActState.UNKNOWN)
         case OutcomeState.FAILED:

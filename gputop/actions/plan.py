@@ -28,6 +28,7 @@ from gputop.domain.action import (
     Plan,
     Step,
 )
+from gputop.domain.backend import NoScheduler
 from gputop.domain.call import RunHere, Watch
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance
@@ -92,6 +93,7 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
         host=host.name,
         identity=_identity(evidence),
         state=state,
+        state_after=_state_after(request.kind, evidence, state),
         now=describe(host, evidence.node, evidence.instance, state),
         steps=steps if not any(block.consent is None for block in blocks) else (),
         losses=losses,
@@ -100,6 +102,15 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
         data_age_seconds=data_age_seconds(host, now),
         evidence=digest(request, evidence),
     )
+
+
+def _state_after(kind: ActionKind, evidence: Evidence, before: HostActState) -> HostActState | None:
+    """A boot ends a drain that only a marker below /run stood for; a scheduler remembers its own."""
+    if kind not in (ActionKind.REBOOT, ActionKind.START):
+        return None
+    if isinstance(evidence.host.spec.scheduler, NoScheduler | None):
+        return HostActState.ACTIVE
+    return HostActState.UNKNOWN if before is HostActState.STOPPED else before
 
 
 def _work(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: HostActState) -> Work:

@@ -259,6 +259,8 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     identity: HostIdentity = HostIdentity()
     state: HostActState = HostActState.UNKNOWN
     """Before the act."""
+    state_after: HostActState | None = None
+    """What a verified act makes of it; `None`: what the act always does."""
     now: str = ""
     """The state before in words: "2 jobs", "idle, held by carol", "drained by bob 3 h ago: NIC"."""
     steps: tuple[Step, ...] = ()

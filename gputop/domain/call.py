@@ -55,14 +55,22 @@ def command_of(call: Call) -> str:
     """A call as one line for people, audit and dry runs."""
     match call:
         case RunHere():
-            return shlex.join(call.argv)
+            return shlex.join(call.argv) + _with_input(call.stdin)
         case RunOn():
-            return f"{call.host}: {'sudo -n ' if call.sudo else ''}{shlex.join(call.argv)}"
+            return f"{call.host}: {'sudo -n ' if call.sudo else ''}{shlex.join(call.argv)}{_with_input(call.stdin)}"
         case Api():
             parameters = ", ".join(f"{name}={value!r}" for name, value in call.parameters.items())
             return f"{call.service} {call.operation}({parameters})"
         case Watch():
             return call.what
+
+
+def _with_input(stdin: str) -> str:
+    """Standard input, in the way that bash writes it."""
+    if not stdin:
+        return ""
+    inner = "".join(c if c.isprintable() and c not in "'\\" else c.encode("unicode_escape").decode() for c in stdin)
+    return " <<< $'" + inner.replace("'", "\\'") + "'"
 
 
 class CommandResult(Struct, frozen=True, kw_only=True):

@@ -27,12 +27,12 @@ LOOK_SECONDS = 15.0
 LOOK = f"if [ -e {MARKER} ]; then cat {MARKER}; else echo none; fi"
 
 TELL = (
-    'told=$(cat); wall "$(printf "%s\\n" "$told" | sed -n "s/^all\t//p")" 2>/dev/null || exit 1; '
+    'told=$(cat); wall "$(printf "%s\\n" "$told" | sed -n "s/^all://p")" 2>/dev/null || exit 1; '
     "who | while read -r user tty rest; do "
-    'own=$(printf "%s\\n" "$told" | sed -n "s/^of $user\t//p"); '
+    'own=$(printf "%s\\n" "$told" | sed -n "s/^of $user://p"); '
     '[ -z "$own" ] || printf "%s\\n" "$own" | write "$user" "$tty" 2>/dev/null || :; done'
 )
-"""Standard input: lines `all<TAB>text` for everybody, `of USER<TAB>text` for the terminals of one user."""
+"""Standard input: lines `all:text` for everybody, `of USER:text` for the terminals of one user."""
 
 
 _MODE_WORDS = {"default": "DEFAULT", "exclusive-process": "EXCLUSIVE_PROCESS", "prohibited": "PROHIBITED"}
@@ -161,9 +161,9 @@ class MarkerScheduler:
         if not self._specs[node.host].policy.wall:
             return ()
         until = f" until {request.until:%Y-%m-%d %H:%M} UTC" if request.until else ""
-        lines = [f"all\t{node.host} is being drained by {request.by}{until}: {_flat(request.reason)}"]
-        lines.append("all\tPlease start nothing new. Work that runs now may go on.")
-        lines += [f"of {told.partition(' ')[0]}\tStill yours here: {told.partition(' ')[2]}" for told in node.flags]
+        lines = [f"all:{node.host} is being drained by {request.by}{until}: {_flat(request.reason)}"]
+        lines.append("all:Please start nothing new. Work that runs now may go on.")
+        lines += [f"of {told.partition(' ')[0]}:Still yours here: {told.partition(' ')[2]}" for told in node.flags]
         return (tell_step("scheduler", node.host, "\n".join(lines) + "\n"),)
 
     async def check(self, host: str, step: Step) -> Check:
