@@ -253,21 +253,23 @@ class Executor:
     async def _take(self, run: _Run, host: HostPlan, step: Step) -> StepResult:
         """Before, do, verify."""
         actor = self._actor_of(host.host, step.actor)
-        interrupted = (host.host, step.id) in run.story.began
+        key = (host.host, step.id)
+        called = key in run.story.ended and key in run.story.began
+        interrupted = key in run.story.began and not called
         deadline = self._clock.monotonic() + step.deadline_seconds
         self._tell(run, host, step, "", ())
         calls = not isinstance(step.call, Watch)
-        if step.check_first or interrupted or not calls:
+        if step.check_first or interrupted or called or not calls:
             check = await self._check(actor, host.host, step)
             if check.state is CheckState.DONE and interrupted and not step.check_first:
                 return _result(step, StepState.UNVERIFIED, check, "interrupted: whether it was called is not known")
             if check.state is CheckState.DONE:
-                done = StepState.VERIFIED if interrupted or not calls else StepState.ALREADY
+                done = StepState.VERIFIED if interrupted or called or not calls else StepState.ALREADY
                 return _result(step, done, check)
             if check.state is CheckState.BLOCKED:
                 return _result(step, StepState.FAILED, check)
         performed: Performed | None = None
-        if calls and (not interrupted or step.repeatable):
+        if calls and not called and (not interrupted or step.repeatable):
             if not interrupted:
                 run.journal.write(StepBegan(time=self._clock.now(), host=host.host, step=step.id))
                 run.story.began.add((host.host, step.id))
@@ -276,9 +278,10 @@ class Executor:
                 return _result(step, StepState.VERIFIED, Check(state=CheckState.DONE), performed=performed)
             if not performed.ok and not performed.pending:
                 return await self._after_failure(actor, host.host, step, performed)
-        elif calls and step.proven_by_exit:
+        elif interrupted and step.proven_by_exit:
             return _result(step, StepState.UNVERIFIED, None, "interrupted: whether it was called is not known")
-        return await self._verify(run, host, step, actor, deadline, performed)
+        doubt = interrupted and calls and performed is None
+        return await self._verify(run, host, step, actor, deadline, performed, doubt=doubt)
 
     async def _after_failure(self, actor: Actor, host: str, step: Step, performed: Performed) -> StepResult:
         """A call that failed although the goal is reached has not failed."""
@@ -290,14 +293,23 @@ class Executor:
         return _result(step, StepState.FAILED, None, why, performed=performed)
 
     async def _verify(
-        self, run: _Run, host: HostPlan, step: Step, actor: Actor, deadline: float, performed: Performed | None
+        self,
+        run: _Run,
+        host: HostPlan,
+        step: Step,
+        actor: Actor,
+        deadline: float,
+        performed: Performed | None,
+        *,
+        doubt: bool,
     ) -> StepResult:
-        """Look until the goal is reached, nobody need wait any longer, or the deadline has come."""
+        """Look until the goal is reached, nobody need wait any longer, or the deadline has come. `doubt`: whether it
+        was called at all is not known."""
+        reached = StepState.UNVERIFIED if doubt and not step.check_first else StepState.VERIFIED
         while True:
             check = await self._check(actor, host.host, step)
             if check.state is CheckState.DONE:
-                uncertain = not step.check_first and performed is None and not isinstance(step.call, Watch)
-                return _result(step, StepState.UNVERIFIED if uncertain else StepState.VERIFIED, check, None, performed)
+                return _result(step, reached, check, None, performed)
             if check.state is CheckState.BLOCKED:
                 return _result(step, StepState.FAILED, check, None, performed)
             self._tell(run, host, step, check.summary, check.left)
@@ -305,9 +317,12 @@ class Executor:
             if (step.waits and not run.wait) or left <= 0:
                 break
             await self._clock.sleep(min(step.poll_seconds, left))
+        if doubt:
+            why = f"interrupted: whether it was called is not known; {check.summary}".rstrip("; ")
+            return _result(step, StepState.UNVERIFIED, check, why, performed)
         if step.waits:
             return _result(step, StepState.PENDING, check, None, performed)
-        if check.state is CheckState.UNKNOWN or (performed is None and not isinstance(step.call, Watch)):
+        if check.state is CheckState.UNKNOWN:
             return _result(step, StepState.UNVERIFIED, check, None, performed)
         why = f"not reached within {step.deadline_seconds:g} s: {check.summary}"
         return _result(step, StepState.FAILED, check, why, performed)

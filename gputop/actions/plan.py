@@ -128,7 +128,8 @@ def _work(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: Hos
         case ActionKind.POWER_CAP:
             return plan_power_cap(request, evidence)
         case ActionKind.MESSAGE:
-            return (tell_step("host", evidence.host.name, message_lines(request)),), (), (), ()
+            step = tell_step("host", evidence.host.name, message_lines(request))
+            return (structs.replace(step, optional=False),), (), (), ()
 
 
 # --- the scheduler's acts ------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class Machine:
             return False
 
     def devices(self, **values: str) -> None:
-        """Set keys of the fake library, `__` standing for a dot: `gpu__0__compute="123:4000"`; an empty value removes."""
+        """Set keys of the fake library, `__` for a dot: `gpu__0__compute="123:4000"`; an empty value removes it."""
         path = self.folder / "nvml.conf"
         lines = dict(line.split(" = ", 1) for line in path.read_text().splitlines() if " = " in line)
         lines |= {key.replace("__", "."): value for key, value in values.items()}
@@ -229,11 +229,13 @@ class Machines:
         (folder / "sudoers").write_text(sudoers)
         (folder / "machine-id").write_text(os.urandom(16).hex() + "\n")
         lines = [line for line in (NVML / "h100x8.conf").read_text().splitlines() if not line.startswith("gpu.1.mig")]
-        conf = "\n".join(line for line in lines if line.startswith(("driver", "nvml", "cuda", "gpu.name"))
-                         or (line.startswith("gpu.") and not line[4].isdigit()))
-        (folder / "nvml.conf").write_text(
-            f"count = 2\n{conf}\ngpu.0.uuid = GPU-{name}-0\ngpu.1.uuid = GPU-{name}-1\n"
+        conf = "\n".join(
+            line
+            for line in lines
+            if line.startswith(("driver", "nvml", "cuda", "gpu.name"))
+            or (line.startswith("gpu.") and not line[4].isdigit())
         )
+        (folder / "nvml.conf").write_text(f"count = 2\n{conf}\ngpu.0.uuid = GPU-{name}-0\ngpu.1.uuid = GPU-{name}-1\n")
         self._scripts(machine, boot_seconds)
         (folder / "sshd_config").write_text(
             f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {host_key}\nPidFile none\nUsePAM no\n"
