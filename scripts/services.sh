@@ -15,6 +15,7 @@ command -v gcc >/dev/null 2>&1 || lacks gcc
 [ -e /usr/include/stdio.h ] || lacks libc6-dev
 command -v ps >/dev/null 2>&1 || lacks procps
 command -v ip >/dev/null 2>&1 || lacks iproute2
+command -v sudo >/dev/null 2>&1 || lacks sudo
 
 if [ -z "$packages" ]; then
     echo "gputop: the services for the tests are installed"

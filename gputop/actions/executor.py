@@ -314,7 +314,8 @@ class Executor:
                 return _result(step, StepState.FAILED, check, None, performed)
             self._tell(run, host, step, check.summary, check.left)
             left = deadline - self._clock.monotonic()
-            if (step.waits and not run.wait) or left <= 0:
+            nobody_waits = step.waits and not run.wait
+            if nobody_waits or left <= 0 or (check.state is CheckState.UNKNOWN and step.unknown_ends):
                 break
             await self._clock.sleep(min(step.poll_seconds, left))
         if doubt:

@@ -170,6 +170,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """Its failure is noted, and the plan goes on."""
     always: bool = False
     """Taken even after an earlier step failed, once a step of the plan was begun: it restores what was stopped."""
+    unknown_ends: bool = False
+    """A look that finds nothing out ends the wait at once, unverified: a host that was switched off cannot tell."""
     waits: bool = False
     """At the deadline the outcome is `pending` (still waiting for what is left), not `failed`."""
     undo: Step | None = None

@@ -18,7 +18,8 @@ from gputop.ports import Clock, Runner
 from gputop.transport.runner import perform, trouble
 
 LOOK_SECONDS = 15.0
-CALL_SECONDS = 60.0
+OFF_SECONDS = 300.0
+"""How long a power-off may take until the host no longer answers."""
 
 LOOK = (
     "if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then echo init systemd; "
@@ -99,7 +100,8 @@ class SshPowerProvider:
                 goal=Goal.STOPPED,
                 check_first=False,
                 repeatable=False,
-                deadline_seconds=CALL_SECONDS,
+                unknown_ends=True,
+                deadline_seconds=OFF_SECONDS,
                 why_no_undo="nothing can switch it on over SSH",
             ),
         )
@@ -125,10 +127,12 @@ class SshPowerProvider:
         return RunOn(host=instance.host, argv=argv, sudo=True, channel_may_drop=True)
 
     async def check(self, host: str, step: Step) -> Check:
+        call = RunOn(host=host, argv=("cat", "/proc/sys/kernel/random/boot_id"))
+        result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
         if step.goal is Goal.REBOOTED:
-            call = RunOn(host=host, argv=("cat", "/proc/sys/kernel/random/boot_id"))
-            result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
             return rebooted(step.before.get("boot_id"), result.text if result.ok else None)
+        if result.ok:
+            return Check(state=CheckState.NOT_DONE, summary="it still answers")
         return Check(state=CheckState.UNKNOWN, summary="SSH cannot tell a host that is off from one without network")
 
     async def perform(self, host: str, step: Step) -> Performed:

@@ -1,14 +1,19 @@
-"""Acts on real machines over SSH."""
+"""Acts on real machines over SSH: each is an sshd as process 1 of its own namespaces, and reboots when told to."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.acts.conftest import Gputop
-from tests.acts.machines import Machine, Machines
+from tests.acts.machines import SUDOERS, Machine, Machines
+
+REASON = ("--reason", "replace NIC, ticket 4711")
+DO = ("--allow-actions", "--yes")
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +26,235 @@ def inventory(machines: Machines, machine: Machine) -> Path:
     return machines.inventory(names=("gpu-a",))
 
 
+@pytest.fixture(autouse=True)
+def idle(machine: Machine) -> None:
+    """Every test begins with an active, idle machine."""
+    machine.wait_until_up()
+    machine.devices(gpu__0__compute="", gpu__compute_mode="0", gpu__power_limit="700", gpu__broken="")
+    machine.run("rm -rf /run/gputop")
+    (machine.folder / "smi.log").write_text("")
+
+
+def audit_of(gputop: Gputop, *filters: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in gputop("audit", "--format", "json", *filters).stdout.splitlines()]
+
+
+def wait_for(holds: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
 def test_a_host_without_scheduler_is_drained_verified_and_resumed(
     machine: Machine, inventory: Path, gputop: Gputop
 ) -> None:
-    act = ("-f", inventory, "gpu-a", "--allow-actions", "--yes")
-    drained = gputop("drain", *act, "--reason", "replace NIC, ticket 4711", "--for", "2h")
+    drained = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, "--for", "2h")
     assert drained.returncode == 0, drained.stderr + drained.stdout
-    assert "verified" in drained.stdout
-    assert "drained" in drained.stdout
+    assert "verified    drained" in drained.stdout
     marker = json.loads(machine.run("cat /run/gputop/drain.json"))
     assert marker["reason"] == "replace NIC, ticket 4711"
     assert "until" in marker
-    listed = gputop("actions")
-    assert "gpu-a  drained by" in listed.stdout
-    resumed = gputop("resume", *act)
+    assert "gpu-a  drained by" in gputop("actions").stdout
+    records = audit_of(gputop, "--act", "drain")
+    assert [record["event"] for record in records] == ["intent", "step", "step", "step", "outcome"]
+    assert records[0]["command"].startswith("gpu-a: sudo -n install -D -m 0644 /dev/stdin /run/gputop/drain.json")
+    assert records[-1]["state_after"] == "drained"
+    resumed = gputop("resume", "-f", inventory, "gpu-a", *DO)
     assert resumed.returncode == 0, resumed.stderr + resumed.stdout
     assert machine.run("ls /run/gputop") == ""
     assert gputop("actions").stdout == ""
+
+
+def test_without_yes_the_plan_is_printed_and_nothing_is_done(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    for extra in ((), ("--dry-run", *DO)):
+        ran = gputop("drain", "-f", inventory, "gpu-a", *REASON, *extra)
+        assert ran.returncode == 0, ran.stderr
+        assert "sudo -n install -D -m 0644 /dev/stdin /run/gputop/drain.json" in ran.stdout
+    assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
+    assert audit_of(gputop) == []
+
+
+def test_yes_without_allow_actions_is_refused_with_exit_4(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    ran = gputop("drain", "-f", inventory, "gpu-a", *REASON, "--yes", "--format", "json")
+    assert ran.returncode == 4
+    assert json.loads(ran.stdout)["outcomes"] is None
+    assert "read-only" in ran.stderr
+    assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
+    assert [record["event"] for record in audit_of(gputop)] == ["refused"]
+
+
+def test_a_busy_gpu_keeps_a_drain_waiting_and_the_deadline_names_who_is_left(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    pid = machine.spawn()
+    machine.devices(gpu__0__compute=f"{pid}:4096", gpu__0__mem_used="4100")
+    ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, "--deadline", "2s")
+    assert ran.returncode == 1
+    assert "pending     draining" in ran.stdout
+    assert f"sleep (pid {pid}) of ops, 4,096 MiB" in ran.stdout
+    machine.devices(gpu__0__compute="", gpu__0__mem_used="")
+    machine.run(f"kill {pid}")
+    again = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_process_of_another_namespace_counts_as_busy(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, "--deadline", "1s")
+    assert ran.returncode == 1
+    assert "a process that cannot be seen (pid 4000000) of nobody known" in ran.stdout
+
+
+def test_memory_in_use_without_a_process_counts_as_busy(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.devices(gpu__0__mem_used="9000")
+    try:
+        ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, "--deadline", "1s")
+    finally:
+        machine.devices(gpu__0__mem_used="")
+    assert ran.returncode == 1
+    assert "9,000 MiB in use without a process that can be seen" in ran.stdout
+
+
+def test_no_wait_returns_at_once(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, "--no-wait", "--format", "json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["outcomes"][0]["state"] == "pending"
+
+
+def test_a_reboot_is_proven_by_another_boot_id_and_a_healthy_reading(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    assert gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON).returncode == 0
+    before, downs = machine.boot_id, machine.downs
+    ran = gputop("reboot", "-f", inventory, "gpu-a", *DO, *REASON, seconds=120)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert machine.boot_id != before
+    assert machine.downs == downs + 1
+    assert "verified    active" in ran.stdout  # the marker lay below /run
+    assert "does not answer" in ran.stderr or "a new boot" in ran.stderr
+
+
+def test_a_host_that_is_not_drained_is_not_rebooted(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    downs = machine.downs
+    ran = gputop("reboot", "-f", inventory, "gpu-a", *DO, *REASON)
+    assert ran.returncode == 4
+    assert "not-drained" in ran.stderr
+    assert machine.downs == downs
+
+
+def test_a_power_off_over_ssh_is_never_shown_as_verified(machines: Machines, gputop: Gputop) -> None:
+    machine = machines.add("gpu-off")
+    inventory = machines.inventory(names=("gpu-off",))
+    assert gputop("drain", "-f", inventory, "gpu-off", *DO, *REASON).returncode == 0
+    plan = gputop("stop", "-f", inventory, "gpu-off", *REASON)
+    assert "stops a bill is not known here" in plan.stdout or "power-off over SSH" in plan.stdout
+    ran = gputop("stop", "-f", inventory, "gpu-off", *DO, *REASON, seconds=120)
+    assert ran.returncode == 1
+    assert "unverified  unknown" in ran.stdout
+    assert not machine.is_up
+    started = gputop("start", "-f", inventory, "gpu-off", *DO)
+    assert started.returncode == 4
+    assert machine.downs == 1
+
+
+def test_a_signal_reaches_the_process_that_was_named_and_no_other(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    pid, other = machine.spawn(), machine.spawn()
+    ran = gputop("signal", "-f", inventory, "gpu-a", *DO, "--pid", str(pid), "--reason", "stuck")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert "it has ended" in ran.stdout
+    assert machine.run(f"kill -0 {other} && echo alive") == "alive\n"
+    machine.run(f"kill {other}")
+
+
+def test_a_process_of_root_is_signaled_behind_sudo(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    pid = machine.spawn(user="root")
+    ran = gputop("signal", "-f", inventory, "gpu-a", *DO, "--pid", str(pid), "--signal", "KILL", "--reason", "stuck")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+
+
+def test_a_process_inside_a_container_is_refused(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.run("unshare --pid --fork sleep 12345 >/dev/null 2>&1 </dev/null & :")
+    wait_for(lambda: machine.run("pgrep -x sleep || :") != "", "the process did not start")
+    pid = machine.run("pgrep -nx sleep").strip()
+    ran = gputop("signal", "-f", inventory, "gpu-a", *DO, "--pid", pid, "--reason", "stuck")
+    machine.run(f"kill {pid}")
+    assert ran.returncode == 4, ran.stdout
+    assert "other-namespace" in ran.stderr
+
+
+def test_a_power_cap_is_set_and_its_old_value_is_shown(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    ran = gputop("power-cap", "-f", inventory, "gpu-a", *DO, "--watts", "500", "--gpu", "0", "--format", "json")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    document = json.loads(ran.stdout)
+    [step] = document["plan"]["hosts"][0]["steps"]
+    assert step["command"] == "gpu-a: sudo -n nvidia-smi -i GPU-gpu-a-0 -pl 500"
+    assert step["undo"]["wanted"]["watts"] == "700"
+    assert machine.smi_calls() == ["-i GPU-gpu-a-0 -pl 500"]
+
+
+def test_a_reset_is_verified_by_a_fresh_reading(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    ran = gputop("reset", "-f", inventory, "gpu-a", *DO, "--gpu", "1", *REASON)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert machine.smi_calls() == ["--gpu-reset -i GPU-gpu-a-1"]
+
+
+def test_a_gpu_that_somebody_uses_is_not_reset(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    pid = machine.spawn()
+    machine.devices(gpu__0__compute=f"{pid}:100")
+    ran = gputop("reset", "-f", inventory, "gpu-a", *DO, *REASON)
+    machine.run(f"kill {pid}")
+    assert ran.returncode == 4
+    assert f"sleep (pid {pid}) of ops holds it" in ran.stderr
+    assert machine.smi_calls() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sudoers", "words"),
+    [
+        ("password", "root ALL=(ALL) ALL\nops ALL=(root) ALL\n", "sudo wants a password"),
+        ("exact-line", SUDOERS.replace("/run/gputop/drain.json", "/run/other"), "sudo wants a password"),
+        ("tty", f"{SUDOERS}Defaults:ops requiretty\n", "sudo wants a terminal"),
+    ],
+)
+def test_what_sudo_refuses_is_told_and_nothing_is_claimed(
+    name: str, sudoers: str, words: str, machines: Machines, gputop: Gputop
+) -> None:
+    machine = machines.add(f"sudo-{name}", sudoers=sudoers)
+    inventory = machines.inventory(names=(machine.name,))
+    ran = gputop("drain", "-f", inventory, machine.name, *DO, *REASON)
+    machine.stop()
+    assert ran.returncode == 1, ran.stdout
+    assert "failed" in ran.stdout
+    assert words in ran.stdout
+    [step] = [record for record in audit_of(gputop, "--event", "step") if record["step"] == "marker.write"]
+    assert step["result"] == "failed"
+
+
+def test_two_machines_are_drained_the_canary_first(machines: Machines, gputop: Gputop) -> None:
+    for name in ("pair-1", "pair-2"):
+        machines.add(name)
+    inventory = machines.inventory(names=("pair-1", "pair-2"))
+    ran = gputop("drain", "-f", inventory, "pair-[1-2]", *DO, *REASON)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    steps = [(record["host"], record["step"]) for record in audit_of(gputop, "--event", "step")]
+    assert steps.index(("pair-1", "marker.write")) < steps.index(("pair-2", "marker.write"))
+    for name in ("pair-1", "pair-2"):
+        machines.machines[name].stop()
+
+
+def test_a_closed_terminal_leaves_a_plan_that_is_resumed(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    with pytest.raises(Exception):  # noqa: B017 the process is killed at the end of its time
+        gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, seconds=5)
+    listed = gputop("actions")
+    assert "unfinished: " in listed.stdout
+    plan = listed.stdout.split()[1]
+    machine.devices(gpu__0__compute="")
+    ran = gputop("actions", "--resume", plan, "--allow-actions")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert "verified    drained" in ran.stdout
+    assert "unfinished" not in gputop("actions").stdout
