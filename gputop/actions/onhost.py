@@ -55,7 +55,7 @@ class HostActor:
             case Goal.DEVICES_RESET:
                 return _after_reset(await self._look(host), _names(step.wanted["devices"]))
             case Goal.POWER_LIMIT:
-                return _power_limit(await self._look(host), step)
+                return await self._check_power_limit(host, step)
             case Goal.PROCESS_GONE:
                 return await self._check_process(host, step)
             case Goal.HOLDERS_STOPPED | Goal.HOLDERS_RESTORED:
@@ -123,6 +123,19 @@ class HostActor:
             return Check(state=CheckState.DONE, summary="it has ended; its number belongs to another process now")
         return Check(state=CheckState.NOT_DONE, summary="it still runs")
 
+    async def _check_power_limit(self, host: str, step: Step) -> Check:
+        """By the vendor's tool: the agent reads limits rarely."""
+        argv = ("nvidia-smi", "-i", step.wanted["device"], "--query-gpu=power.limit", "--format=csv,noheader,nounits")
+        result = await self._runner.run(RunOn(host=host, argv=argv), deadline_seconds=LOOK_SECONDS)
+        if (problem := trouble(result)) is not None:
+            return Check(state=CheckState.UNKNOWN, summary=problem.summary)
+        try:
+            watts = float(result.text.strip())
+        except ValueError:
+            return Check(state=CheckState.UNKNOWN, summary="it does not tell its limit")
+        done = abs(watts - float(step.wanted["watts"])) < 1.0
+        return Check(state=CheckState.DONE if done else CheckState.NOT_DONE, summary=f"{watts:g} W")
+
     async def _check_unit(self, host: str, step: Step) -> Check:
         result = await self._runner.run(look_at_units(host), deadline_seconds=LOOK_SECONDS)
         if (problem := trouble(result)) is not None:
@@ -176,18 +189,3 @@ def _after_reset(host: Host | None, keys: tuple[str, ...]) -> Check:
     if asking:
         return Check(state=CheckState.NOT_DONE, summary=f"still asks for {', '.join(asking)}")
     return check
-
-
-def _power_limit(host: Host | None, step: Step) -> Check:
-    check = first_frame(host, (step.wanted["device"],))
-    if host is None or host.frame is None or check.state is CheckState.UNKNOWN:
-        return check
-    frame = host.frame
-    for position, device in enumerate(frame.devices):
-        if device.key == step.wanted["device"]:
-            watts = frame.value("power_limit_watts", position)
-            if watts is None:
-                return Check(state=CheckState.UNKNOWN, summary="it does not tell its limit")
-            done = abs(watts - float(step.wanted["watts"])) < 1.0
-            return Check(state=CheckState.DONE if done else CheckState.NOT_DONE, summary=f"{watts:g} W")
-    return Check(state=CheckState.UNKNOWN, summary="the device does not answer")

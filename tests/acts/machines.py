@@ -37,7 +37,8 @@ SMI = """\
 import re, sys
 CONF, LOG = {conf!r}, {log!r}
 words = sys.argv[1:]
-open(LOG, "a").write(" ".join(words) + "\\n")
+if not any(word.startswith("--query") for word in words):
+    open(LOG, "a").write(" ".join(words) + "\\n")
 text = open(CONF).read()
 def put(key, value):
     global text
@@ -48,6 +49,8 @@ if "-c" in words:
     put("gpu.compute_mode", modes[words[words.index("-c") + 1]])
 elif "-pl" in words:
     put("gpu.power_limit", words[words.index("-pl") + 1])
+elif any(word == "--query-gpu=power.limit" for word in words):
+    print(re.search(r"(?m)^gpu.power_limit = (.*)$", text)[1])
 elif words and words[0].startswith("--query-gpu=compute_mode"):
     mode = re.search(r"(?m)^gpu.compute_mode = (.*)$", text)[1]
     print("\\n".join([{{"0": "Default", "2": "Prohibited", "3": "Exclusive_Process"}}[mode]] * 2))
