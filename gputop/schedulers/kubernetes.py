@@ -49,12 +49,14 @@ SILENCES = (
     "couldn't get current server API group list",
     "i/o timeout",
     "TLS handshake timeout",
-    "context deadline exceeded",
+    "Client.Timeout exceeded",
 )
 """Words by which kubectl says that the API server does not answer."""
 UNKNOWN_USER = ("You must be logged in to the server", "Unauthorized", "provide credentials")
 NO_CONTEXT = ("context was not found", "does not exist")
-TIMED_OUT = ("global timeout reached", "drain did not complete within")
+TIMED_OUT = ("global timeout reached", "drain did not complete within", "to terminate: context deadline exceeded")
+OLD_KUBECTL = "doesn't support dry-run"
+"""Until 1.20 kubectl could list what it would evict, and then stumbled."""
 BUDGET = "disruption budget"
 """In what kubectl prints when a PodDisruptionBudget refuses."""
 
@@ -125,6 +127,10 @@ class KubernetesScheduler:
 
     async def perform(self, host: str, step: Step) -> Performed:
         performed = await perform(self._runner, step)
+        error = next((line for line in performed.output.splitlines() if line.startswith("error: ")), None)
+        if performed.ok and error is not None:  # some versions of kubectl cordon exit 0 when they were refused
+            problem = Problem(kind=ProblemKind.TOOL_FAILED, summary=error, detail=performed.output)
+            performed = structs.replace(performed, ok=False, problem=problem)
         if performed.problem is None:
             return performed
         if step.goal is Goal.NO_WORK and any(words in performed.output for words in TIMED_OUT):
@@ -139,6 +145,8 @@ class KubernetesScheduler:
         said = shown(result.error_text + result.text)
         if any(words in said for words in TIMED_OUT) and BUDGET in said:
             return Check(state=CheckState.DONE, summary=await self._full_budgets(step.wanted["node"]))
+        if OLD_KUBECTL in said:
+            return Check(state=CheckState.DONE, summary="no pod needs consent; this old kubectl cannot try more")
         problem = trouble(result)
         assert problem is not None
         explained = _explain(problem, said)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from gputop.catalog.format import duration
 from gputop.domain.action import Check, CheckState, Goal, Step
-from gputop.domain.job import DisruptionBudget, PodFate
+from gputop.domain.job import DisruptionBudget
 from gputop.schedulers.kubernetes_read import LEFT_ALONE, Budget, KubeNode, KubePod, covering
 from gputop.schedulers.reason import parse_reason
 
@@ -44,13 +44,15 @@ def judge_pods(step: Step, node: KubeNode, pods: Sequence[KubePod], budgets: Seq
         return Check(state=CheckState.BLOCKED, summary=summary, values=values)
     if not waiting:
         return Check(state=CheckState.DONE, summary="no pod left that a drain moves", values=values)
-    told = [_describe(pod, node, covering(pod, budgets), now) for pod in waiting]
+    consents = frozenset(step.wanted.get("consents", "").split(","))
+    told = [_describe(pod, node, covering(pod, budgets), consents, now) for pod in waiting]
     left = tuple(f"{pod.name}: {why}" for pod, (why, _) in zip(waiting, told, strict=True))
+    all_pods = before | {pod.name for pod in waiting}
     summary = (
-        f"waiting: {len(waiting)} of {len(before | {pod.name for pod in waiting})} pods left, {gone} gone for good; "
-        f"the node stays cordoned"
+        f"waiting: {len(waiting)} of {len(all_pods)} pods left; the {gone} that are gone stay gone, "
+        "and the node stays cordoned"
     )
-    reasons = sorted({why for _, (why, _) in zip(waiting, told, strict=True) if why != LEAVING})
+    reasons = sorted({why for why, _ in told} - {LEAVING, NOT_YET})
     if reasons:
         summary += f"; {'; '.join(reasons)}"
     stuck = all(hopeless for _, hopeless in told)
@@ -58,9 +60,12 @@ def judge_pods(step: Step, node: KubeNode, pods: Sequence[KubePod], budgets: Seq
 
 
 LEAVING = "leaving"
+NOT_YET = "not evicted yet"
 
 
-def _describe(pod: KubePod, node: KubeNode, budgets: Sequence[DisruptionBudget], now: datetime) -> tuple[str, bool]:
+def _describe(
+    pod: KubePod, node: KubeNode, budgets: Sequence[DisruptionBudget], consents: Collection[str], now: datetime
+) -> tuple[str, bool]:
     """Why a pod is still there, and whether waiting is of no use."""
     if pod.ends_at is not None:
         late = now - pod.ends_at
@@ -74,9 +79,10 @@ def _describe(pod: KubePod, node: KubeNode, budgets: Sequence[DisruptionBudget],
     for budget in budgets:
         if budget.allowed <= 0:
             return describe_budget(budget), False
-    if pod.pod.fate is PodFate.NEEDS_CONSENT:
-        return f"needs consent: {', '.join(pod.pod.concerns)}", False
-    return "not evicted yet", False
+    missing = [concern for concern in pod.pod.concerns if concern not in consents]
+    if missing:
+        return f"needs consent: {', '.join(missing)}", False
+    return NOT_YET, False
 
 
 def describe_budget(budget: DisruptionBudget) -> str:

@@ -14,8 +14,8 @@ from gputop.schedulers.reason import not_ours, reason_of
 
 CHANGE_SECONDS = 60.0
 RESUME_SECONDS = 120.0
-MARGIN_SECONDS = 5.0
-"""kubectl ends itself before its step does: only then it says what is left."""
+MARGIN_SECONDS = 7.0
+"""kubectl ends itself before its step does, or up to 5 s after its timeout: only then it says what is left."""
 
 
 Kubectl = RunHere | RunOn
@@ -90,6 +90,7 @@ def drain_steps(spec: Kubernetes, node: NodeState, request: ActionRequest, secon
     drain = structs.replace(
         drain,
         before={"pods": ",".join(pods)},
+        wanted=wanted,
         poll_seconds=5.0,
         waits=True,
         why_no_undo="pods that were evicted stay evicted",

@@ -48,13 +48,13 @@ def not_ours(node: NodeState, request: ActionRequest) -> Block | None:
         return None
     if request.override or BY_ANOTHER in request.consents:
         return None
-    who = (ours.by if ours is not None else node.by) or "somebody else"
+    by = ours.by if ours is not None else node.by
     when = f" at {node.since:%Y-%m-%d %H:%M} UTC" if node.since is not None else ""
     why = (ours.why if ours is not None else node.reason) or "no reason given"
     return Block(
         kind=BY_ANOTHER,
-        summary=f"taken out of service by {who}{when}: {why}",
-        hint=f"ask {who} first, or say why you override it",
+        summary=f"taken out of service by {by or 'somebody unknown'}{when}: {why}",
+        hint=f"{f'ask {by}' if by else 'find out who'} first, or say why you override it",
         consent=BY_ANOTHER,
     )
 

@@ -14,13 +14,17 @@ from gputop.domain.action import ActionKind, Block, CheckState, Goal, Step
 from gputop.domain.backend import Slurm
 from gputop.domain.call import Watch
 from gputop.domain.clock import SystemClock
+from gputop.domain.host import HostSpec
 from gputop.domain.job import AdminState, NodeState
 from gputop.domain.problem import ProblemKind
 from gputop.ports import CanCancelJobs, CanCordon, CanDrain, CanRebootNode, CanRequeueJobs, CanResume
 from gputop.schedulers.slurm import SlurmScheduler
+from gputop.transport.runner import ProgramRunner
+from gputop.transport.ssh import SshTransport
 from tests.needs import need, need_that
 from tests.services.acting import InEnvironment, a_host, a_request, take, take_all, until
 from tests.services.slurm import SlurmCluster
+from tests.ssh.fleet import Fleet, new_folder
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -276,6 +280,46 @@ async def test_a_controller_that_dies_in_the_middle_leaves_unknown_and_never_don
     assert (node.block.kind, node.admin) == ("no-answer", AdminState.UNKNOWN)
     cluster.start_controller()
     assert (await until(slurm, "gpu01", empty)).state is CheckState.DONE  # another process could go on here
+
+
+async def test_slurm_is_reached_over_ssh_on_the_host_that_the_inventory_names(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    need("sshd")
+    fleet = Fleet(new_folder())
+    try:
+        login = fleet.add("login-1", environment=f"SLURM_CONF={cluster.conf}")
+        spec = HostSpec(
+            name="login-1",
+            address="127.0.0.1",
+            port=login.port,
+            user=login.user,
+            identity=(str(fleet.key),),
+            known_hosts=(str(fleet.known_hosts),),
+            ssh_config=(),
+        )
+        transport = SshTransport([spec], clock=SystemClock(), own_known_hosts=tmp_path / "own")
+        runner = ProgramRunner({"login-1": transport}, [spec])
+        try:
+            slurm = SlurmScheduler(Slurm(via="login-1"), runner, SystemClock())
+            node = await look(slurm)
+            assert node.admin is AdminState.SCHEDULABLE, node.block
+            drain = steps_of(slurm.drain_steps(node, a_request(ActionKind.DRAIN, "gpu01")))[0]
+            assert drain.command.startswith("login-1: scontrol update nodename=gpu01 state=drain 'reason=gputop:alice:")
+            performed, check = await take(slurm, "gpu01", drain, 5)
+            assert performed is not None
+            if login.user == "ops":  # an account that is no operator of this Slurm
+                assert performed.problem is not None
+                assert performed.problem.kind is ProblemKind.PERMISSION
+                assert check.state is CheckState.NOT_DONE
+            else:
+                assert check.state is CheckState.DONE
+        finally:
+            await runner.close()
+            await transport.close()
+    finally:
+        fleet.stop()
+        shutil.rmtree(fleet.folder, ignore_errors=True)
 
 
 async def test_names_that_users_choose_change_nothing_that_is_read(cluster: SlurmCluster) -> None:
