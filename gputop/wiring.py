@@ -142,7 +142,7 @@ def make_back_ends(specs: Sequence[HostSpec], runner: Runner, clock: Clock) -> M
         kind = "ssh" if spec.power is None else type(spec.power).__struct_config__.tag
         provider = providers.get(str(kind))
         if provider is None:
-            provider = providers[str(kind)] = _make_power(str(kind), runner, clock)
+            provider = providers[str(kind)] = _make_power(str(kind), by_name, runner, clock)
         found[spec.name] = BackEnds(scheduler=scheduler, power=provider)
     return found
 
@@ -163,7 +163,16 @@ def _make_scheduler(spec: HostSpec, specs: Mapping[str, HostSpec], runner: Runne
     return MarkerScheduler(specs, runner, clock)
 
 
-def _make_power(kind: str, runner: Runner, clock: Clock) -> PowerProvider:
+def _make_power(kind: str, specs: Mapping[str, HostSpec], runner: Runner, clock: Clock) -> PowerProvider:
+    match kind:
+        case "command":
+            from gputop.power.command import CommandPowerProvider
+
+            return CommandPowerProvider(specs, runner, clock)
+        case "ipmi":
+            from gputop.power.ipmi import IpmiPowerProvider
+
+            return IpmiPowerProvider(specs, runner, clock)
     from gputop.power.ssh import SshPowerProvider
 
     return SshPowerProvider(runner, clock)
