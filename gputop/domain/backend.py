@@ -46,10 +46,12 @@ class SshPower(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ssh", f
 
 class Ec2(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ec2", forbid_unknown_fields=True):
     instance_id: str | None = None
-    """`null`: found by the host's private address."""
+    """`null`: found by the host's private address or private DNS name."""
     region: str | None = None
+    """`null`: as the AWS configuration says."""
     profile: str | None = None
     endpoint: str | None = None
+    """Another URL of the API than Amazon's own."""
 
 
 class Redfish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="redfish", forbid_unknown_fields=True):
@@ -61,11 +63,14 @@ class Redfish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="redfish"
     password: str | None = None
     """Where it is read: `env:NAME` or `file:/path`."""
     ca_file: str | None = None
+    """Certificates to trust instead of the system's: the BMC's own, or the one that signed it."""
     insecure: bool = False
+    """Do not check the certificate, and allow http://."""
 
 
 class Ipmi(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ipmi", forbid_unknown_fields=True):
     address: str
+    """Of the BMC; `{host}` stands for the host's name."""
     port: int = 623
     username: str | None = None
     password: str | None = None
@@ -77,15 +82,26 @@ class CommandPower(Struct, frozen=True, kw_only=True, tag_field="kind", tag="com
 
     status: tuple[str, ...]
     stop: tuple[str, ...] = ()
+    """None: it cannot be stopped this way; likewise `start` and `reboot`."""
     start: tuple[str, ...] = ()
     reboot: tuple[str, ...] = ()
     id: str | None = None
+    """The machine's id at its cloud."""
     running: tuple[str, ...] = ("running", "Running", "RUNNING", "on")
-    """What `status` prints for each state, compared with its whole trimmed output."""
+    """Regular expressions for what `status` prints in each state; one must match its whole output, trimmed."""
     stopped: tuple[str, ...] = ("stopped", "Stopped", "STOPPED", "off", "TERMINATED", "VM deallocated")
+    starting: tuple[str, ...] = ()
+    stopping: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     billing: str = ""
+    """What a stop does to the bill, in words, for the plan."""
+    stops_billing: bool | None = None
+    loses: tuple[str, ...] = ()
+    """What a stop loses, in words: "the local SSDs"."""
     timeout_seconds: Seconds = 60.0
+    """For `status`."""
     stop_timeout_seconds: Seconds = 600.0
+    """For each of the others, until `status` tells of the new state."""
 
 
 PowerSpec = SshPower | Ec2 | Redfish | Ipmi | CommandPower

@@ -49,6 +49,8 @@ class Instance(Struct, frozen=True, kw_only=True):
     """One line for the dialog: "volumes stay billed"; "powering off over SSH does not stop the bill on Azure"."""
     can_hibernate: bool = False
     notes: tuple[str, ...] = ()
+    values: dict[str, str] = {}
+    """What the provider needs to write its steps down; for no one else."""
     console_hint: str | None = None
     """Where to look when it does not come back: "BMC 10.0.9.7"."""
     block: Block | None = None

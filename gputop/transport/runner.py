@@ -9,7 +9,6 @@ import shlex
 from asyncio.subprocess import PIPE
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from gputop.domain.action import Step
 from gputop.domain.call import Api, CommandResult, Performed, RunHere, RunOn, Watch
@@ -19,6 +18,7 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Connection, RemoteProcess, Runner, Transport
 from gputop.transport.once import Once
 from gputop.transport.process import LocalProcess
+from gputop.transport.secret import read_secret
 from gputop.transport.spawn import spawn
 
 OUTPUT_BYTES = 4 * 1024 * 1024
@@ -72,7 +72,7 @@ class ProgramRunner:
     async def _here(self, call: RunHere) -> CommandResult:
         environment = {**os.environ, "LC_ALL": "C"}
         for name, place in call.secrets.items():
-            secret = _secret(place)
+            secret = read_secret(place)
             if isinstance(secret, Problem):
                 return CommandResult(lost=secret)
             environment[name] = secret
@@ -195,20 +195,6 @@ async def _read_to_end(process: RemoteProcess, mark: bytes | None = None) -> Com
             status = None
     lost = process.lost.problem if process.lost is not None else None
     return CommandResult(exit_status=status, stdout=output, stderr=process.stderr_tail, lost=lost, truncated=truncated)
-
-
-def _secret(place: str) -> str | Problem:
-    """The value behind `env:NAME` or `file:/path`."""
-    kind, _, name = place.partition(":")
-    if kind == "env":
-        value = os.environ.get(name)
-        if value is not None:
-            return value
-        return Problem(kind=ProblemKind.PERMISSION, summary=f"the environment variable {name} is not set")
-    try:
-        return Path(name).read_text(encoding="utf-8").rstrip("\n")
-    except OSError as error:
-        return Problem(kind=ProblemKind.PERMISSION, summary=f"{name}: {error.strerror}")
 
 
 def _lost(kind: ProblemKind, summary: str) -> CommandResult:
