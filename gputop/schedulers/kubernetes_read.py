@@ -116,7 +116,7 @@ def parse_node_names(text: str) -> dict[str, tuple[str, ...]]:
 
 def parse_nodes(text: bytes) -> dict[str, KubeNode]:
     """`kubectl get node NAME… -o json`: one node, or a list of them."""
-    return {node.name: node for node in map(_node, _items(text))}
+    return {node.name: node for node in map(_node, _items(text, one=True))}
 
 
 def parse_pods(text: bytes, owners: Collection[str] | None = None) -> list[KubePod]:
@@ -132,14 +132,15 @@ def covering(pod: KubePod, budgets: Sequence[Budget]) -> list[DisruptionBudget]:
     return [budget.budget for budget in budgets if budget.covers(pod)]
 
 
-def _items(text: bytes) -> list[Any]:
+def _items(text: bytes, *, one: bool = False) -> list[Any]:
+    """The objects of a list; `one`: or an object by itself."""
     try:
         document = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise Unreadable(f"no JSON: {error}") from None
     if not isinstance(document, dict):
         raise Unreadable("no object")
-    items = document.get("items", [document])
+    items = document.get("items", [document] if one else None)
     if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
         raise Unreadable("no list of objects")
     return items
