@@ -18,6 +18,7 @@ from gputop.actions.device import look_at_process, look_at_units, read_process
 from gputop.actions.evidence import Evidence
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
+from gputop.actions.inspect import Inspection, inspect
 from gputop.actions.journal import Story
 from gputop.actions.lease import remember
 from gputop.actions.lock import ActionLock
@@ -151,6 +152,27 @@ class Acts:
         outcomes = await self._executor.execute(fresh.plan, inventory=inventory, wait=wait, listen=listen)
         remember(self._state_folder, fresh.plan, outcomes, self._clock.now())
         return outcomes
+
+    async def inspect(
+        self, hosts: Sequence[str], outcomes: Sequence[AuditRecord] = (), *, raw: bool = False
+    ) -> list[Inspection]:
+        """Everything about `hosts`. `outcomes`: what the audit log says; each host gets its own."""
+        seen = await self._observer.look(hosts)
+        return list(
+            await asyncio.gather(
+                *(
+                    inspect(
+                        seen.get(name) or self._unseen(name),
+                        self._back_ends[name].scheduler,
+                        self._back_ends[name].power,
+                        self._runner,
+                        [record for record in outcomes if record.host == name],
+                        raw=raw,
+                    )
+                    for name in hosts
+                )
+            )
+        )
 
     async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
         """Go on with an unfinished plan: it was judged and confirmed when it was begun."""

@@ -22,9 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--forget", metavar="PLAN", help="leave its hosts as they are")
     group.add_argument("--allow-actions", action="store_true", help="leave read-only mode for this command")
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    group.add_argument(
-        "-f", "--inventory", metavar="FILE", action="append", default=[], help="instead of the plan's own inventory"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
     from gputop.settings import locations
 
     stories = unfinished(locations.state_folder())
+    if args.hosts or args.literal_hosts:
+        return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN")
     wanted = args.resume or args.roll_back or args.forget
     if wanted is None:
         return _list(args, stories)
@@ -118,16 +117,5 @@ def _selection(args: argparse.Namespace, story: Story) -> Selection | Exit:
     from gputop.cli.options import selection
 
     names = [host.host for host in story.plan.hosts]
-    words = argparse.Namespace(
-        hosts=[],
-        literal_hosts=names,
-        inventory=args.inventory or list(story.inventory),
-        exclude=[],
-        user=None,
-        port=None,
-        identity=None,
-        jump=None,
-        ssh_config=None,
-        interval=None,
-    )
-    return selection(words)
+    own = {"hosts": [], "literal_hosts": names, "inventory": args.inventory or list(story.inventory)}
+    return selection(argparse.Namespace(**{**vars(args), **own}))

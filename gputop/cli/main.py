@@ -63,7 +63,10 @@ COMMANDS: tuple[Command, ...] = (
     _act("message", "write to the people who are logged in"),
     _act("cancel", "cancel jobs of the scheduler"),
     _act("requeue", "put jobs back into the scheduler's queue"),
-    Command("actions", "gputop.cli.actions", "unfinished plans and drained hosts; resume, roll back, forget", "act"),
+    Command("inspect", "gputop.cli.inspect", "print everything known of hosts", "watch", takes_hosts=True),
+    Command(
+        "actions", "gputop.cli.actions", "unfinished plans and drained hosts; resume, roll back, forget", "act", True
+    ),
     Command("audit", "gputop.cli.audit", "print the audit log", "act"),
     Command("keys", "gputop.cli.keys", "print the keys of the screen", "reference"),
     Command("themes", "gputop.cli.themes", "list the themes", "reference"),

@@ -258,3 +258,59 @@ def test_a_closed_terminal_leaves_a_plan_that_is_resumed(machine: Machine, inven
     assert ran.returncode == 0, ran.stderr + ran.stdout
     assert "verified    drained" in ran.stdout
     assert "unfinished" not in gputop("actions").stdout
+
+
+def test_everything_about_a_host_is_inspected(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    ran = gputop("inspect", "-f", inventory, "gpu-a", "--raw", "--format", "json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["state"] == "active"
+    assert found["host"]["boot_id"] == machine.boot_id
+    assert found["scheduler"]["raw"] == "no marker"
+    assert found["instance"]["provider"] == "ssh"
+    assert [raw["command"] for raw in found["raw"]] == ["nvidia-smi -q", "nvidia-smi topo -m", "nvidia-smi nvlink -s"]
+    text = gputop("inspect", "-f", inventory, "gpu-a").stdout
+    assert text.startswith("gpu-a   active   link ok")
+    assert "\nGPU 1\n" in text
+    assert "None" not in text
+
+
+def test_a_bad_gate_stops_a_resume_and_an_override_sets_it_aside(
+    machine: Machine, machines: Machines, gputop: Gputop
+) -> None:
+    more = "  power: ssh\n  expect_devices: 8\n  policy: {idle_samples: 1, idle_interval: 100ms}\n"
+    inventory = machines.inventory(names=("gpu-a",), defaults=more)
+    machine.run("mkdir -p /run/gputop && echo not-json > /run/gputop/drain.json")
+    foreign = gputop("resume", "-f", inventory, "gpu-a", *DO)
+    assert foreign.returncode == 4
+    assert "drained by somebody" in foreign.stderr
+    refused = gputop("resume", "-f", inventory, "gpu-a", *DO, "--consent", "drained-by-other")
+    assert refused.returncode == 1, refused.stderr + refused.stdout
+    assert "devices: 2 of 8" in refused.stdout
+    assert machine.run("ls /run/gputop") == "drain.json\n"
+    forced = gputop("resume", "-f", inventory, "gpu-a", *DO, "--override", "6 GPUs are out for repair")
+    assert forced.returncode == 0, forced.stderr
+    assert audit_of(gputop, "--event", "intent")[-1]["reason"] == "6 GPUs are out for repair"
+
+
+def test_the_hooks_of_a_site_run_before_and_after(
+    machine: Machine, machines: Machines, gputop: Gputop, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    hook = tmp_path / "hook"
+    hook.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    hook.chmod(0o755)
+    policy = (
+        "  power: ssh\n  policy:\n    idle_samples: 1\n    idle_interval: 100ms\n"
+        f"    pre_drain: [{hook}, pre, '{{host}}', '{{reason}}']\n"
+        f"    is_drained: [{hook}, is]\n    post_resume: [{hook}, post]\n"
+    )
+    inventory = machines.inventory(names=("gpu-a",), defaults=policy)
+    assert gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON).returncode == 0
+    assert gputop("resume", "-f", inventory, "gpu-a", *DO).returncode == 0
+    assert log.read_text().splitlines() == ["pre gpu-a replace NIC, ticket 4711", "is", "post"]
+    hook.write_text("#!/bin/sh\necho still registered >&2\nexit 7\n")
+    ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+    assert ran.returncode == 1
+    assert "exit status 7: still registered" in ran.stdout
+    assert machine.run("ls /run/gputop") == ""

@@ -15,6 +15,7 @@ BACK_ENDS = ("gputop/schedulers/", "gputop/power/", "gputop/actions/onhost.py", 
 LOOKS = (
     "gputop/actions/acts.py",
     "gputop/actions/onhost.py",
+    "gputop/actions/inspect.py",
     "gputop/schedulers/",
     "gputop/power/",
     "gputop/transport/runner.py",
