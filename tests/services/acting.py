@@ -55,7 +55,9 @@ async def until(actor: Actor, host: str, step: Step, seconds: float = 30.0, *sta
 async def take(actor: Actor, host: str, step: Step, seconds: float = 30.0) -> tuple[Performed | None, Check]:
     """One step: nothing is called where its goal is reached already."""
     check = await actor.check(host, step)
-    if check.state is CheckState.DONE or isinstance(step.call, Watch):
+    if check.state is CheckState.DONE:
+        return None, check
+    if isinstance(step.call, Watch):
         return None, await until(actor, host, step, seconds)
     performed = await actor.perform(host, step)
     return performed, await until(actor, host, step, seconds)
