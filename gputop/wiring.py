@@ -173,6 +173,14 @@ def _make_power(kind: str, specs: Mapping[str, HostSpec], runner: Runner, clock:
             from gputop.power.ipmi import IpmiPowerProvider
 
             return IpmiPowerProvider(specs, runner, clock)
+        case "ec2":
+            from gputop.power.ec2 import Ec2PowerProvider
+
+            return Ec2PowerProvider(runner, clock)
+        case "redfish":
+            from gputop.power.redfish import RedfishPowerProvider
+
+            return RedfishPowerProvider(specs, runner, clock)
     from gputop.power.ssh import SshPowerProvider
 
     return SshPowerProvider(runner, clock)

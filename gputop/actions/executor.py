@@ -417,6 +417,7 @@ def _result(
     return StepResult(
         step=step.id,
         state=state,
+        blocked=state is StepState.FAILED and check is not None and check.state is CheckState.BLOCKED,
         summary=summary if summary is not None else check.summary if check is not None else "",
         left=check.left if check is not None else (),
         exit_status=performed.exit_status if performed is not None else None,

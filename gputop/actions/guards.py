@@ -125,7 +125,7 @@ def _of_host(plan: Plan, host: HostPlan, around: Surroundings) -> Iterator[Refus
     if spec is None:
         yield Refusal(guard="unknown-host", summary="not a host of this fleet", host=host.host)
         return
-    if spec.protected:
+    if spec.protected or spec.labels.get("protected", "").lower() in ("true", "yes", "1"):
         hint = 'its inventory says "protected: true"'
         yield Refusal(guard="protected", summary="it is protected", host=host.host, hint=hint)
     yield from _stale(plan, host, spec, around)

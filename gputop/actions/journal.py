@@ -98,7 +98,7 @@ def unfinished(state_folder: Path) -> list[Story]:
     """Plans that nobody carries out and nobody closed, oldest first."""
     found = []
     for path in sorted(folder_of(state_folder).glob("*.jsonl")):
-        story = read_story(path)
+        story = None if _is_closed(path) else read_story(path)
         if story is not None and story.closed is None and not _is_locked(path):
             found.append(story)
     return found
@@ -108,10 +108,26 @@ def in_progress(state_folder: Path) -> list[Story]:
     """Plans that a living process carries out now."""
     found = []
     for path in sorted(folder_of(state_folder).glob("*.jsonl")):
-        story = read_story(path)
+        story = None if _is_closed(path) else read_story(path)
         if story is not None and story.closed is None and _is_locked(path):
             found.append(story)
     return found
+
+
+def finished(state_folder: Path, plan_id: str) -> Story | None:
+    """The story of a plan that was carried out to its end; `None` when there is none of that name."""
+    story = read_story(folder_of(state_folder) / f"{plan_id}.jsonl") if re.fullmatch(r"[\w-]+", plan_id) else None
+    return story if story is not None and story.closed == "finished" else None
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether its last whole line closes it: years of finished plans need not be read again."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 200))
+            return b'{"type":"closed"' in file.read()
+    except OSError:
+        return False
 
 
 @contextmanager

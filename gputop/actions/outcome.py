@@ -87,7 +87,7 @@ def _host_state(kind: ActionKind, host: HostPlan, state: OutcomeState, results: 
         case OutcomeState.PENDING:
             return STATE_DURING.get(kind, HostActState.UNKNOWN)
         case OutcomeState.FAILED:
-            return HostActState.FAILED
+            return HostActState.BLOCKED if any(result.blocked for result in results) else HostActState.FAILED
         case OutcomeState.UNVERIFIED:
             return HostActState.UNKNOWN
         case OutcomeState.SKIPPED:

@@ -217,6 +217,9 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
         )
     except (AuditFailed, JournalFailed, InUse) as failure:
         return diagnostics.fail(f"{failure}: nothing was done", code=Exit.REFUSED)
+    except asyncio.CancelledError:
+        diagnostics.say(f'interrupted; "gputop actions --resume {proposal.plan.id}" goes on')
+        raise
     except Stopped as failure:
         hint = 'what was begun stands in "gputop actions"'
         return diagnostics.fail(f"stopped in the middle: {failure}", hint, code=Exit.PARTIAL)

@@ -18,14 +18,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to do with an unfinished plan")
     choice = group.add_mutually_exclusive_group()
     choice.add_argument("--resume", metavar="PLAN", help="go on with it; what was called is not called again")
-    choice.add_argument("--roll-back", metavar="PLAN", help="undo what it did")
+    choice.add_argument("--roll-back", metavar="PLAN", help="undo what it did; also a finished power cap")
     choice.add_argument("--forget", metavar="PLAN", help="leave its hosts as they are")
     group.add_argument("--allow-actions", action="store_true", help="leave read-only mode for this command")
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
 def run(args: argparse.Namespace) -> int:
-    from gputop.actions.journal import unfinished
+    from gputop.actions.journal import finished, unfinished
+    from gputop.domain.action import ActionKind
     from gputop.settings import locations
 
     stories = unfinished(locations.state_folder())
@@ -35,6 +36,10 @@ def run(args: argparse.Namespace) -> int:
     if wanted is None:
         return _list(args, stories)
     story = next((one for one in stories if one.plan.id == wanted), None)
+    if story is None and args.roll_back:
+        story = finished(locations.state_folder(), wanted)
+        if story is not None and story.plan.request.kind is not ActionKind.POWER_CAP:
+            return diagnostics.fail(f'"{wanted}" is finished', "only a finished power cap can be undone")
     if story is None:
         return diagnostics.fail(f'there is no unfinished plan "{wanted}"', '"gputop actions" lists them')
     return asyncio.run(_finish(args, story))

@@ -373,6 +373,8 @@ class StepResult(Struct, frozen=True, kw_only=True):
 
     step: str
     state: StepState
+    blocked: bool = False
+    """It failed because something stands in the way that a person must see to."""
     summary: str = ""
     left: tuple[str, ...] = ()
     exit_status: int | None = None

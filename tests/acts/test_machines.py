@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,9 @@ def test_a_power_cap_is_set_and_its_old_value_is_shown(machine: Machine, invento
     assert step["command"] == "gpu-a: sudo -n nvidia-smi -i GPU-gpu-a-0 -pl 500"
     assert step["undo"]["wanted"]["watts"] == "700"
     assert machine.smi_calls() == ["-i GPU-gpu-a-0 -pl 500"]
+    undone = gputop("actions", "--roll-back", document["plan"]["id"], "--allow-actions")
+    assert undone.returncode == 0, undone.stderr
+    assert machine.smi_calls() == ["-i GPU-gpu-a-0 -pl 500", "-i GPU-gpu-a-0 -pl 700"]
 
 
 def test_a_reset_is_verified_by_a_fresh_reading(machine: Machine, inventory: Path, gputop: Gputop) -> None:
@@ -248,7 +252,7 @@ def test_two_machines_are_drained_the_canary_first(machines: Machines, gputop: G
 
 def test_a_closed_terminal_leaves_a_plan_that_is_resumed(machine: Machine, inventory: Path, gputop: Gputop) -> None:
     machine.devices(gpu__0__compute="4000000:100")
-    with pytest.raises(Exception):  # noqa: B017 the process is killed at the end of its time
+    with pytest.raises(subprocess.TimeoutExpired):  # SIGKILL at the end of its time
         gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, seconds=5)
     listed = gputop("actions")
     assert "unfinished: " in listed.stdout
@@ -258,6 +262,20 @@ def test_a_closed_terminal_leaves_a_plan_that_is_resumed(machine: Machine, inven
     assert ran.returncode == 0, ran.stderr + ran.stdout
     assert "verified    drained" in ran.stdout
     assert "unfinished" not in gputop("actions").stdout
+
+
+def test_an_interrupted_drain_can_be_rolled_back(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    with pytest.raises(subprocess.TimeoutExpired):
+        gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, seconds=5)
+    assert machine.run("ls /run/gputop") == "drain.json\n"
+    plan = gputop("actions").stdout.split()[1]
+    refused = gputop("actions", "--roll-back", plan)
+    assert refused.returncode == 4
+    ran = gputop("actions", "--roll-back", plan, "--allow-actions")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert machine.run("ls /run/gputop") == ""
+    assert gputop("actions").stdout == ""
 
 
 def test_everything_about_a_host_is_inspected(machine: Machine, inventory: Path, gputop: Gputop) -> None:

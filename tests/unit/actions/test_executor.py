@@ -183,6 +183,7 @@ async def test_nobody_waits_for_what_is_blocked(lab: Lab) -> None:
     lab.answer = lambda host, step: looks.append(1) or BLOCKED  # type: ignore[func-returns-value]
     [outcome] = await lab.executor.execute(a_plan_of(a_watch()))
     assert outcome.state is OutcomeState.FAILED
+    assert outcome.host_state is HostActState.BLOCKED
     assert outcome.summary == "wait: a PDB"
     assert len(looks) == 1
 
