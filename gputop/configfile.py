@@ -27,6 +27,8 @@ Keys = tuple[str | int, ...]
 Title = Callable[[Keys, Mapping[str, str]], str]
 """Names a mapping for a person, such as `host "gpu-07"`, from the way to it and the plain values in it."""
 
+LARGEST_BYTES: Final = 64 * 1024**2
+
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -108,11 +110,22 @@ def read(
     path: Path, kind: type[T], *, title: Title | None = None, empty: T | None = None
 ) -> Document[T] | list[ConfigProblem]:
     """The file at `path` as a `kind`, or what is wrong with it. `empty`: the value of a file without content."""
-    try:
-        data = path.read_bytes()
-    except OSError as failure:
-        return [ConfigProblem(str(path), None, None, f"cannot be read: {failure.strerror or failure}")]
+    data = contents(path)
+    if isinstance(data, ConfigProblem):
+        return [data]
     return parse(data, kind, file=str(path), title=title, empty=empty)
+
+
+def contents(path: Path) -> bytes | ConfigProblem:
+    """The bytes of a file of a size that a person may have written: what is no file may have no end."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as failure:
+        return ConfigProblem(str(path), None, None, f"cannot be read: {failure.strerror or failure}")
+    if len(data) > LARGEST_BYTES:
+        return ConfigProblem(str(path), None, None, f"is larger than {LARGEST_BYTES // 1024**2} MiB")
+    return data
 
 
 def parse(

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from gputop.fleet.observer import FleetObserver
     from gputop.transport.runner import ProgramRunner
 
+FILES_PER_HOST = 4
+"""A socket; with a ProxyCommand a pair of them, a pipe and the program."""
+FILES_BESIDE = 256
+"""For ssh -G, names, keys, the agent, the terminal."""
+
 
 def make_collector(
     specs: Sequence[HostSpec],
@@ -41,8 +46,10 @@ def make_collector(
     remote = [spec for spec in specs if not spec.local]
     local = [spec for spec in specs if spec.local]
     if remote:
+        from gputop.transport.limits import allow_open_files
         from gputop.transport.ssh import SshTransport
 
+        allow_open_files(FILES_PER_HOST * len(remote) + FILES_BESIDE)
         transport = SshTransport(
             [*known, *remote], clock=clock, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total
         )

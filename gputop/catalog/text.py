@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 _UNFIT = re.compile(
     "["
@@ -40,8 +40,33 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
     return set_cell_size(text, room).rstrip() + ellipsis
 
 
+def wrap(text: str, width: int) -> list[str]:
+    """`text` on lines of at most `width` cells (2 or more), broken at blanks where that can be."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if cell_len(longer) <= width:
+            line = longer
+            continue
+        if line:
+            lines.append(line)
+        *full, line = chop_cells(word, width) or [""]
+        lines += full
+    return [*lines, line]
+
+
 def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
     """`text` in exactly `width` cells: cut, or filled with blanks (`right`: to the right edge)."""
     short = cut(text, width, ellipsis=ellipsis)
     fill = " " * (width - cell_len(short))
     return fill + short if right else short + fill
+
+
+def short_model(model: str | None) -> str:
+    """`H100 80GB` from `NVIDIA H100 80GB HBM3`: maker, plug and kind of memory are left out. Empty for no model."""
+    name = clean(model or "")
+    return " ".join(word for word in re.findall(r"[^\s-]+", name) if not _MODEL_NOISE.fullmatch(word)) or name
+
+
+_MODEL_NOISE = re.compile(r"nvidia|tesla|geforce|quadro|hbm\d\w*|sxm\d|pcie|graphics", re.IGNORECASE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import aclosing
 
 from gputop.catalog.text import clean, cut
@@ -18,7 +19,9 @@ from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import SeriesStore
 from gputop.ports import Clock
+from gputop.sources.demo import plan
 from gputop.sources.demo.direct import SOURCE
+from gputop.sources.demo.trouble import condition
 from gputop.sources.demo_server import DemoFailed, start_demo
 from gputop.wiring import make_collector
 
@@ -34,40 +37,55 @@ def read_demo_server(hosts: int, seed: int, wait_seconds: float) -> tuple[Fleet,
         demo = start_demo(hosts, seed)
     except DemoFailed as failure:
         return diagnostics.fail(f"the demo server did not start: {failure}", code=Exit.NOTHING)
+    fleet, clock = {host.name: host for host in plan(seed, hosts)}, SystemClock()
+
+    def is_told(host: Host) -> bool:
+        """A host that fell silent is not told from others before it is stale."""
+        is_silent = condition(fleet[host.name], clock.now().timestamp()).is_silent
+        return has_answered(host) and not (is_silent and host.link.state in FRESH)
+
     with demo:
-        return read(make_collector(demo.specs, source=SOURCE), wait_seconds)
+        return read(make_collector(demo.specs, source=SOURCE), wait_seconds, is_told)
 
 
-def read(collector: Collector, wait_seconds: float) -> tuple[Fleet, SeriesStore]:
+def read(
+    collector: Collector, wait_seconds: float, is_told: Callable[[Host], bool] | None = None
+) -> tuple[Fleet, SeriesStore]:
     """What `collector` sees once every host has answered or the time is over."""
     progress = sys.stderr is not None and sys.stderr.isatty()
-    fleet = asyncio.run(fleet_once(collector, SystemClock(), wait_seconds=wait_seconds, progress=progress))
-    return fleet, collector.series
+    once = fleet_once(collector, SystemClock(), wait_seconds=wait_seconds, progress=progress, is_told=is_told)
+    return asyncio.run(once), collector.series
 
 
-async def fleet_once(collector: Collector, clock: Clock, *, wait_seconds: float, progress: bool) -> Fleet:
-    """The fleet as soon as every host has answered, at the latest after `wait_seconds`. `progress`: tell on standard
-    error how far it is when that takes long."""
-    started = clock.monotonic()
-    fleet = Fleet(as_of=clock.now(), source=collector.source)
-    told = False
-    try:
-        async with asyncio.timeout(wait_seconds), aclosing(collector.updates()) as updates:
-            async for update in updates:
-                fleet = update.fleet
-                missing = [host.name for host in fleet if not has_answered(host)]
-                if fleet.hosts and not missing:
-                    break
-                passed = clock.monotonic() - started
-                if progress and passed >= PROGRESS_AFTER_SECONDS:
-                    _tell(fleet, missing, wait_seconds - passed)
-                    told = True
-    except TimeoutError:
-        pass
-    finally:
-        if told:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+async def fleet_once(
+    collector: Collector,
+    clock: Clock,
+    *,
+    wait_seconds: float,
+    progress: bool,
+    is_told: Callable[[Host], bool] | None = None,
+) -> Fleet:
+    """The fleet as soon as `is_told` holds for every host (`None`: it has answered), at the latest after
+    `wait_seconds`. `progress`: tell on standard error how far it is when that takes long."""
+    is_told = is_told or has_answered
+    is_progress_shown = False
+    async with aclosing(collector.updates()) as updates:
+        fleet = (await anext(updates)).fleet  # comes at once: which hosts there are
+        started = clock.monotonic()
+        try:
+            async with asyncio.timeout(wait_seconds):
+                while not fleet.hosts or (missing := [host.name for host in fleet if not is_told(host)]):
+                    passed = clock.monotonic() - started
+                    if progress and fleet.hosts and passed >= PROGRESS_AFTER_SECONDS:
+                        _show_progress(fleet, missing, wait_seconds - passed)
+                        is_progress_shown = True
+                    fleet = (await anext(updates)).fleet
+        except TimeoutError:
+            pass
+        finally:
+            if is_progress_shown:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
     return fleet
 
 
@@ -89,7 +107,7 @@ def _is_readable(host: Host) -> bool:
     return all(state in ("ok", "excluded") for state in states or ())
 
 
-def _tell(fleet: Fleet, missing: list[str], seconds: float) -> None:
+def _show_progress(fleet: Fleet, missing: list[str], seconds: float) -> None:
     names = ", ".join(missing[:NAMES_SHOWN]) + (", …" if len(missing) > NAMES_SHOWN else "")
     count = len(fleet.hosts)
     text = f"{count - len(missing)} of {count} hosts answered; waiting {max(0.0, seconds):.0f} s for {names}"

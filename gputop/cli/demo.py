@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from gputop.cli import demo_options, diagnostics
+from gputop.cli import demo_options, diagnostics, screen
 from gputop.cli.diagnostics import Exit
 
 if TYPE_CHECKING:
@@ -29,13 +28,14 @@ def run(args: argparse.Namespace) -> int:
     settings = preferences(args)
     if isinstance(settings, Exit):
         return settings
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    lack = screen.lack_of_terminal()
+    if lack is not None:
+        diagnostics.say(f"gputop: {lack}, so this is a snapshot of the demo fleet; in a terminal it is live")
         return _table(*chosen, settings)
     return _screen(*chosen, settings)
 
 
 def _screen(hosts: int, seed: int, settings: Settings) -> int:
-    from gputop.cli.screen import show
     from gputop.sources.demo import INTERVAL_SECONDS
     from gputop.sources.demo.direct import SOURCE
     from gputop.sources.demo_server import DemoFailed, start_demo
@@ -51,7 +51,7 @@ def _screen(hosts: int, seed: int, settings: Settings) -> int:
         return make_collector(demo.specs, source=SOURCE)
 
     with demo:
-        return show(settings, make_feed, title="demo", interval_seconds=INTERVAL_SECONDS)
+        return screen.show(settings, make_feed, title="demo", interval_seconds=INTERVAL_SECONDS)
 
 
 def _table(hosts: int, seed: int, settings: Settings) -> int:
@@ -61,7 +61,6 @@ def _table(hosts: int, seed: int, settings: Settings) -> int:
     from gputop.cli.snapshot import table_text
     from gputop.export.write import write_text
 
-    diagnostics.say("gputop: no terminal, so this is a snapshot of the demo fleet; in a terminal it is live")
     read = read_demo_server(hosts, seed, WAIT_SECONDS)
     if isinstance(read, Exit):
         return read

@@ -23,14 +23,20 @@ class Exit(IntEnum):
     """Ctrl-C."""
 
 
+LINE_CHARACTERS = 500
+
+
 def say(text: str) -> None:
-    """Write one message for a person to standard error; control characters in it are written as escapes.
+    """Write one message for a person to standard error; control characters in it are written as escapes, and lines
+    that are too long for people are cut.
 
     A closed standard error is nobody listening."""
     if sys.stderr is None:
         return
+    lines = [line if len(line) <= LINE_CHARACTERS else f"{line[:LINE_CHARACTERS]}…" for line in text.split("\n")]
+    shown = "\n".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in lines)
     try:
-        print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr, flush=True)
+        print(shown, file=sys.stderr, flush=True)
     except OSError:
         return
 

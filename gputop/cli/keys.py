@@ -1,4 +1,4 @@
-"""`gputop keys`: the keys of the screen, from the command registry."""
+"""`gputop keys`: the keys of the screen, from the command registry and the user's settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from gputop.cli import table
-    from gputop.tui.commands import COMMANDS
+    from gputop.cli.options import preferences
+    from gputop.tui.commands import COMMANDS, with_keymap
 
-    rows = [(" ".join(command.keys), command.id, command.help) for command in COMMANDS]
+    settings = preferences(args)
+    if isinstance(settings, diagnostics.Exit):
+        return settings
+    commands = with_keymap(COMMANDS, settings.keymap)
+    rows = [(" ".join(command.keys), command.id, command.help) for command in commands]
     print("\n".join(table.lines(("KEYS", "COMMAND", "DOES"), rows)))
     return diagnostics.Exit.DONE

@@ -86,6 +86,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gputop with `argv` (without the program's name); the exit code."""
+    _open_closed_streams()
     _tolerate_any_encoding()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
@@ -182,6 +183,14 @@ def _find_command(argv: list[str]) -> tuple[Command, list[str]]:
 
 def _is_value(word: str, option: str, by_name: Mapping[str, Command]) -> bool:
     return "=" not in option and not word.startswith("-") and word not in by_name
+
+
+def _open_closed_streams() -> None:
+    """A standard stream that is closed from the start leads nowhere; else the first file opened takes its place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        name = ("stdin", "stdout", "stderr")[descriptor]
+        setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
+    os.close(descriptor)
 
 
 def _tolerate_any_encoding() -> None:

@@ -146,7 +146,7 @@ def _inventory(named: Sequence[str], interval_seconds: float) -> Inventory | Exi
     paths = tuple(Path(os.path.expanduser(name)) for name in named) or locations.named_inventories()
     for path in paths:
         if not os.path.lexists(path):
-            hint = "inventory.example.yaml shows how one is written; gputop HOST needs none"
+            hint = f"{locations.example_inventory()} shows how one is written; gputop HOST needs none"
             return diagnostics.fail(f"{path}: no such inventory file", hint)
     if not paths:
         paths = tuple(path for path in locations.inventory_places() if os.path.exists(path))[:1]
@@ -178,7 +178,8 @@ def _specs(
         if not specs and may_be_empty:
             return ()
         if not specs:
-            hint = 'name hosts: "gputop HOST"; or list them in an inventory; or try "gputop demo"'
+            example = locations.example_inventory()
+            hint = f'name hosts: "gputop HOST"; or list them in an inventory like {example}; or try "gputop demo"'
             return diagnostics.fail("nothing to watch: no host named, no inventory, no GPU here", hint)
         specs = exclude(parts(args.exclude), specs, inventory)
     if isinstance(specs, BadPattern):

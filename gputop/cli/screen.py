@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from gputop.cli.diagnostics import Exit
 if TYPE_CHECKING:
     from gputop.settings.schema import Settings
     from gputop.tui.bridge import Feed
+
+SCREENLESS = ("dumb", "unknown")
+"""Values of TERM for terminals that only print lines, such as a shell within an editor."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +55,18 @@ def run(args: argparse.Namespace) -> int:
 
 def refusal() -> Exit | None:
     """An exit code, after it was said, where there is no terminal for a screen."""
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if (lack := lack_of_terminal()) is None:
         return None
-    return diagnostics.fail("the screen needs a terminal", '"gputop snapshot" prints the fleet once')
+    return diagnostics.fail(f"the screen needs a terminal: {lack}", '"gputop snapshot" prints the fleet once')
+
+
+def lack_of_terminal() -> str | None:
+    """Why no screen can be drawn here."""
+    for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
+        if not stream.isatty():
+            return f"standard {name} is no terminal"
+    term = os.environ.get("TERM")
+    return f"TERM={term} only prints lines" if term in SCREENLESS else None
 
 
 def show(settings: Settings, make_feed: Callable[[], Feed] | None, *, title: str, interval_seconds: float) -> int:

@@ -28,7 +28,8 @@ DEFAULT_SIZE = "120x36"
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)")
 _SIZE = re.compile(r"(\d{1,3})x(\d{1,3})")
-YEARS = (1970, 2199)
+YEARS = (1971, 2199)
+"""Of the demo: a moment needs its past, and Unix time begins with 1970."""
 COLUMNS = (20, 500)
 LINES = (5, 300)
 
@@ -83,6 +84,11 @@ def _mistake(args: argparse.Namespace) -> Exit | None:
         for option, value in (("--view", args.view), ("--size", args.size)):
             if value is not None:
                 return diagnostics.fail(f"{option} goes with --format text or svg")
+    if args.output not in (None, "-"):
+        from gputop.export.write import unwritable
+
+        reason = unwritable(args.output)
+        return None if reason is None else diagnostics.fail(reason)
     return None
 
 
@@ -181,7 +187,8 @@ def _text(
     """What is to be written."""
     from gputop.cli.options import draws_ascii
 
-    is_ascii = draws_ascii(settings)
+    # What does not depend on where it is made is the same everywhere: a fixed moment, and a picture.
+    is_ascii = settings.ascii is True if args.at or args.format == "svg" else draws_ascii(settings)
     zone = UTC if args.at else None
     match args.format:
         case "json":

@@ -33,6 +33,8 @@ class ProblemKind(StrEnum):
     NAME_UNKNOWN = "name-unknown"
     CONNECTION_REFUSED = "connection-refused"
     NO_ROUTE = "no-route"
+    TOO_MANY_FILES = "too-many-files"
+    """Our own limit is reached; no fault of the host."""
     TIMED_OUT = "timed-out"
     CONNECTION_LOST = "connection-lost"
     CONNECTION_DROPPED = "connection-dropped"

@@ -39,6 +39,11 @@ class Device(Struct, frozen=True, kw_only=True):
         """Stable key within a host: uuid, else bus id, else the index."""
         return self.uuid or self.pci_bus_id or f"#{self.index}"
 
+    @property
+    def label(self) -> str:
+        """`GPU 5 (00000000:9B:00.0)`, as people find it again."""
+        return f"GPU {self.index} ({self.pci_bus_id})" if self.pci_bus_id else f"GPU {self.index}"
+
 
 class DeviceReading(Struct, frozen=True, kw_only=True):
     """Values of one device. Percentages 0 to 100; MiB of tools are converted to bytes (1,048,576)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from gputop.catalog import format as show
-from gputop.catalog.text import clean, cut, pad
+from gputop.catalog.text import clean, cut, pad, short_model
 from gputop.domain.host import Host
 from gputop.domain.link import SEVERITY, TROUBLE, LinkState
 from gputop.domain.reading import Frame
@@ -28,8 +27,6 @@ _SIGNS = {LinkState.OK: "●", LinkState.DEGRADED: "▲", LinkState.STALE: "◌"
 _ASCII = str.maketrans({"●": "*", "▲": "!", "◌": "~", "✕": "x", "○": "o", "–": "-", "…": "~", "°": " ", "·": "."})
 _COLORS = {"ok": "32", "warn": "33", "bad": "31", "dim": "2", "strong": "1"}
 """SGR codes by style; the terminal's own palette decides what they look like."""
-
-_MODEL_NOISE = re.compile(r"^(nvidia|tesla|geforce|quadro|hbm\d\w*|sxm\d|pcie|graphics)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def to_table(
         columns.remove(leaving)
     lines = [*_summary(fleet, zone), [], [("  " + _line([c.title for c in COLUMNS], columns, widths), "dim")]]
     for host, row in zip(hosts, rows, strict=True):
-        lines += _host_lines(host, _line(row, columns, widths), fleet)
+        lines += _host_lines(host, _line(row, columns, widths))
     return "".join(_finish(line, width, color=color, ascii_only=ascii_only) for line in lines)
 
 
@@ -122,7 +119,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _host_lines(host: Host, text: str, fleet: Fleet) -> list[list[tuple[str, str]]]:
+def _host_lines(host: Host, text: str) -> list[list[tuple[str, str]]]:
     state = host.link.state
     style = {LinkState.STALE: "dim"}.get(state, "bad" if _style(state) == "bad" else "")
     lines = [[(_sign(state), _style(state)), (" " + text, style)]]
@@ -130,9 +127,7 @@ def _host_lines(host: Host, text: str, fleet: Fleet) -> list[list[tuple[str, str
     if problem is None or state not in TROUBLE:
         return lines
     said = clean(problem.summary)
-    if host.link.retry_at is not None:
-        said += f"; next try in {max(0, round((host.link.retry_at - fleet.as_of).total_seconds()))} s"
-    elif problem.hint:
+    if problem.hint:
         said += f"; {clean(problem.hint)}"
     return [*lines, [(INDENT + said, "dim")]]
 
@@ -172,12 +167,6 @@ def _gpus(frame: Frame | None, alive: list[bool]) -> str:
     if len(models) == 1:
         return f"{count} {next(iter(models))}".rstrip()
     return f"{count} GPUs: " + ", ".join(f"{number} {model}".rstrip() for model, number in models.most_common())
-
-
-def short_model(model: str | None) -> str:
-    """`H100 80GB` from `NVIDIA H100 80GB HBM3`: maker, plug and kind of memory are left out."""
-    words = re.split(r"[\s-]+", clean(model or ""))
-    return " ".join(word for word in words if not _MODEL_NOISE.match(word)) or clean(model or "")
 
 
 def _users(frame: Frame | None) -> str:

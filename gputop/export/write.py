@@ -22,6 +22,20 @@ def write_text(text: str, output: str | None) -> str | None:
     return None
 
 
+def unwritable(output: str) -> str | None:
+    """Why the file `output` cannot be written, known before there is anything to write; `None` when nothing speaks
+    against it."""
+    path = Path(output)
+    if not output or path.is_dir():
+        return f'cannot write "{output}": it is a folder' if output else "the name of the output file is empty"
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        return f"cannot write {output}: there is no folder {folder}"
+    if path.exists() and not path.is_file():
+        return None
+    return None if os.access(folder, os.W_OK | os.X_OK) else f"cannot write {output}: no files may be made in {folder}"
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Make `path` a file of mode 0600 with `content`. Who reads it meanwhile sees the old one or the new one, whole;
     when it fails, the old one stays. What is no regular file (a device, a pipe) is written to directly."""

@@ -99,10 +99,11 @@ def _of_session(host: Host, now: datetime) -> Link:
 
 
 def _silent(last: datetime | None) -> Problem:
+    third = "a cut network" if last else "a login file that waits or asks"
     return Problem(
         kind=ProblemKind.AGENT_SILENT,
         summary="connected, but no readings come" if last else "connected, but no first reading came",
-        hint="a hung driver or an overloaded server: log in and try nvidia-smi; F5 asks again",
+        hint=f"a hung driver, an overloaded server or {third}: log in and try nvidia-smi",
         since=last,
     )
 
@@ -127,11 +128,7 @@ def _worst_problem(host: Host) -> Problem | None:
 
 
 def _device_name(host: Host, position: int) -> str:
-    """`GPU 5 (00000000:9B:00.0)`, as people find it again."""
-    device = host.frame.devices[position] if host.frame else None
-    if device is None:
-        return f"GPU {position}"
-    return f"GPU {device.index} ({device.pci_bus_id})" if device.pci_bus_id else f"GPU {device.index}"
+    return host.frame.devices[position].label if host.frame else f"GPU {position}"
 
 
 def _with_specs(hosts: dict[str, Host], event: HostsChanged, now: datetime) -> dict[str, Host]:

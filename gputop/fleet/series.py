@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import fmean
 
 from gputop.domain.reading import Frame
@@ -19,6 +19,9 @@ BUCKETS = 60
 
 BUCKET_SECONDS = WINDOW_SECONDS / BUCKETS
 
+HELD_INTERVALS = 1.5
+"""A value counts until the next one is due, and a little longer, since that one may be late."""
+
 HOST = ""
 """Device key under which a host's own series is kept."""
 
@@ -29,30 +32,35 @@ Key = tuple[str, str, str]
 class _Ring:
     """Means of the last `BUCKETS` buckets of time."""
 
-    __slots__ = ("counts", "newest", "sums")
+    __slots__ = ("counts", "held_until", "last", "newest", "sums")
 
     def __init__(self) -> None:
         self.sums = [0.0] * BUCKETS
         self.counts = [0] * BUCKETS
         self.newest = -1
+        self.last = 0.0
+        self.held_until = -1
+        """The last bucket for which the newest value still counts when no other comes."""
 
-    def push(self, bucket: int, value: float) -> None:
-        if bucket > self.newest:
-            first = max(self.newest + 1, bucket - BUCKETS + 1)
-            for stale in range(first, bucket + 1):
-                self.sums[stale % BUCKETS] = 0.0
-                self.counts[stale % BUCKETS] = 0
-            self.newest = bucket
-        elif bucket <= self.newest - BUCKETS:
+    def push(self, bucket: int, value: float, held_until: int) -> None:
+        if bucket <= self.newest - BUCKETS:
             return
+        for passed in range(max(self.newest, bucket - BUCKETS) + 1, bucket + 1):
+            is_held = passed <= self.held_until and passed < bucket
+            self.sums[passed % BUCKETS] = self.last if is_held else 0.0
+            self.counts[passed % BUCKETS] = int(is_held)
         self.sums[bucket % BUCKETS] += value
         self.counts[bucket % BUCKETS] += 1
+        if bucket >= self.newest:
+            self.newest, self.last, self.held_until = bucket, value, held_until
 
     def values(self, newest: int) -> list[float | None]:
         found: list[float | None] = []
         for bucket in range(newest - BUCKETS + 1, newest + 1):
-            inside = self.newest - BUCKETS < bucket <= self.newest
-            count = self.counts[bucket % BUCKETS] if inside else 0
+            if bucket > self.newest:
+                found.append(self.last if bucket <= self.held_until else None)
+                continue
+            count = self.counts[bucket % BUCKETS] if bucket > self.newest - BUCKETS else 0
             found.append(self.sums[bucket % BUCKETS] / count if count else None)
         return found
 
@@ -66,6 +74,7 @@ class SeriesStore:
     def push(self, host: str, frame: Frame) -> None:
         """Take in one frame, at the time it was received."""
         bucket = _bucket(frame.received_at)
+        held_until = _bucket(frame.received_at + timedelta(seconds=HELD_INTERVALS * frame.interval_seconds))
         memory = percent_column(frame.column("memory_used_bytes"), frame.column("memory_total_bytes"))
         for metric, column in (
             ("utilization_percent", frame.column("utilization_percent")),
@@ -76,10 +85,10 @@ class SeriesStore:
             seen = []
             for device, value in zip(frame.devices, column, strict=False):
                 if value is not None:
-                    self._ring(host, device.key, metric).push(bucket, value)
+                    self._ring(host, device.key, metric).push(bucket, value, held_until)
                     seen.append(value)
             if seen:
-                self._ring(host, HOST, metric).push(bucket, fmean(seen))
+                self._ring(host, HOST, metric).push(bucket, fmean(seen), held_until)
 
     def trend(self, host: str, device: str, metric: str, as_of: datetime) -> list[float | None]:
         """The last `BUCKETS` buckets up to `as_of`, oldest first; `None` where nothing was seen. `device` is

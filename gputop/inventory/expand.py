@@ -13,7 +13,10 @@ from msgspec import Struct
 LIMIT = 10_000
 """The most hosts that one fleet may have."""
 
-_PLAIN = re.compile(r"\w[\w.-]*")
+NAME_CHARACTERS = 255
+"""The longest host name; DNS has no longer ones."""
+
+_PLAIN = re.compile(rf"\w[\w.-]{{0,{NAME_CHARACTERS - 1}}}")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?:/(\d+))?)?", re.ASCII)
 
@@ -144,6 +147,8 @@ def _count(inside: str) -> int:
 def _bad_name(name: str, pattern: str) -> BadPattern | None:
     if _PLAIN.fullmatch(name) or is_address(name):
         return None
+    if len(name) > NAME_CHARACTERS:
+        return BadPattern(f"a host name of {len(name):,} characters", f"{NAME_CHARACTERS} are the most")
     shown = f'"{pattern}"'
     reason = unfit(name)
     if reason is not None:

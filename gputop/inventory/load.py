@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gputop.configfile import ConfigProblem, Document, Keys, did_you_mean, parse
+from gputop.configfile import ConfigProblem, Document, Keys, contents, did_you_mean, parse
 from gputop.domain.host import HostSpec
 from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
 from gputop.inventory.layer import Layer, read_layer
@@ -84,10 +84,9 @@ def load(paths: Sequence[Path], *, default_interval_seconds: float = 2.0) -> Inv
 
 
 def _read(path: Path) -> Document[InventoryFile] | list[ConfigProblem]:
-    try:
-        data = path.read_bytes()
-    except OSError as failure:
-        return [ConfigProblem(str(path), None, None, f"cannot be read: {failure.strerror}")]
+    data = contents(path)
+    if isinstance(data, ConfigProblem):
+        return [data]
     document = parse(data, InventoryFile, file=str(path), title=_title)
     if isinstance(document, list) and re.search(rb"(?m)^all:\s*$", data):
         hint = "name gputop's own with --inventory FILE or $GPUTOP_INVENTORY"
@@ -243,8 +242,8 @@ def _merged(
     """`own` over what the groups say. Groups that contradict each other about a key that is not own are noted."""
     values: dict[str, Any] = {}
     speakers: dict[str, Layer] = {}
-    for layer, contents in said:
-        for key, value in contents.items():
+    for layer, said_here in said:
+        for key, value in said_here.items():
             first = speakers.setdefault(key, layer)
             if first is layer:
                 values[key] = value

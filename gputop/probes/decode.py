@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from msgspec import UNSET, DecodeError, Struct, UnsetType, convert, defstruct
+from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, convert, defstruct, structs
 from msgspec.json import Decoder
 from msgspec.structs import fields
 
+from gputop.domain.host import INTERVAL_SECONDS
 from gputop.domain.problem import Problem
 from gputop.domain.reading import (
     Device,
@@ -21,19 +22,26 @@ from gputop.domain.reading import (
     Partition,
     ProcessReading,
 )
+from gputop.probes import plausible
 from gputop.remote.wire import PROTOCOL_VERSION
 
+_Interval = Annotated[float, Meta(ge=INTERVAL_SECONDS[0], le=INTERVAL_SECONDS[1])]
+_Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_TYPES: dict[str, Any] = {"index": _Number, "device_index": _Number, "pid": _Number, "started_at": float | None}
+"""Types on the wire of fields of rows, where they differ: a row means nothing without a good number, so that a bad one
+costs the line."""
 
-def _columns(
-    name: str, row: type[Struct], required: Iterable[str], types: dict[str, Any] | None = None
-) -> type[Struct]:
-    """A struct with the fields of `row` as lists: the columns of a table."""
+
+def _columns(name: str, row: type[Struct], required: Iterable[str], most: int) -> type[Struct]:
+    """A struct with the fields of `row` as lists: the columns of a table of at most so many rows."""
     return defstruct(
         name,
         [
-            (field.name, list[kind]) if field.name in required else (field.name, list[kind] | None, None)  # type: ignore[valid-type]
+            (field.name, Annotated[list[kind], Meta(max_length=most)])  # type: ignore[valid-type]
+            if field.name in required
+            else (field.name, list[kind] | None, None)  # type: ignore[valid-type]
             for field in fields(row)
-            for kind in [(types or {}).get(field.name, field.type)]
+            for kind in [_TYPES.get(field.name, field.type)]
         ],
         kw_only=True,
         module=__name__,
@@ -59,9 +67,9 @@ if TYPE_CHECKING:
     _MetricColumns: TypeAlias = Any
     _HostValues: TypeAlias = Any
 else:
-    _DeviceTable = _columns("_DeviceTable", Device, ("index",))
-    _PartitionTable = _columns("_PartitionTable", Partition, ("device_index",))
-    _ProcessTable = _columns("_ProcessTable", ProcessReading, ("device_index", "pid"), {"started_at": float | None})
+    _DeviceTable = _columns("_DeviceTable", Device, ("index",), plausible.DEVICES_MAX)
+    _PartitionTable = _columns("_PartitionTable", Partition, ("device_index",), plausible.ROWS_MAX)
+    _ProcessTable = _columns("_ProcessTable", ProcessReading, ("device_index", "pid"), plausible.ROWS_MAX)
     _MetricColumns = _optional("_MetricColumns", DeviceReading, listed=True)
     _HostValues = _optional("_HostValues", HostReading, listed=False)
 
@@ -76,9 +84,9 @@ class HelloLine(Struct, tag_field="k", tag="hello"):
 
 
 class FrameLine(Struct, tag_field="k", tag="frame"):
-    n: int
+    n: _Number
     t: float
-    interval: float
+    interval: _Interval
     host: _HostValues
     columns: _MetricColumns
     partitions: _PartitionTable | UnsetType | None = UNSET
@@ -125,6 +133,9 @@ class Assembler:
 
     def __init__(self) -> None:
         self._hello: HelloLine | None = None
+        self._route = ""
+        self._facts = HostFacts()
+        self._problems: tuple[Problem, ...] = ()
         self._devices: tuple[Device, ...] = ()
         self._columns: dict[str, Any] = {}
         self._host: dict[str, Any] = {}
@@ -144,6 +155,9 @@ class Assembler:
         except ValueError as error:
             return BadLine(f"hello: devices: {error}")
         self._hello, self._devices = line, devices
+        self._route = line.route[: plausible.TEXT_CHARACTERS]
+        self._facts = HostFacts(**plausible.values(HostFacts, structs.asdict(line.facts)))
+        self._problems = plausible.problems(line.problems)
         self._columns, self._host = {}, {}
         self._partitions, self._processes = (), ()
         return None
@@ -152,10 +166,9 @@ class Assembler:
         """The complete Frame; a bad line leaves all carried values as they were."""
         if self._hello is None:
             return BadLine("a frame came before the hello")
-        try:
-            sampled_at = datetime.fromtimestamp(line.t, UTC)
-        except (ValueError, OverflowError, OSError) as error:
-            return BadLine(f"frame {line.n}: time: {error}")
+        sampled_at = plausible.moment(line.t)
+        if sampled_at is None:
+            return BadLine(f"frame {line.n}: no time: {line.t:g}")
         columns = {name: getattr(line.columns, name) for name in line.columns.__struct_fields__}
         columns = {name: values for name, values in columns.items() if values is not UNSET}
         for name, values in columns.items():
@@ -169,24 +182,26 @@ class Assembler:
         if any(not 0 <= position < len(self._devices) for position in line.device_problems):
             return BadLine(f"frame {line.n}: a problem of a device that is not there")
         self._partitions, self._processes = partitions, processes
-        self._columns.update(columns)
-        self._host.update(
-            (name, value) for name in line.host.__struct_fields__ if (value := getattr(line.host, name)) is not UNSET
-        )
+        self._columns.update(plausible.columns(DeviceReading, columns))
+        host = {name: getattr(line.host, name) for name in line.host.__struct_fields__}
+        host = {name: value for name, value in host.items() if value is not UNSET}
+        self._host.update(plausible.values(HostReading, host))
         return Frame(
             sequence=line.n,
             sampled_at=sampled_at,
             received_at=received_at,
             interval_seconds=line.interval,
-            route=self._hello.route,
-            facts=self._hello.facts,
+            route=self._route,
+            facts=self._facts,
             host=HostReading(**self._host),
             devices=self._devices,
             columns=DeviceColumns(**self._columns),
             partitions=partitions,
             processes=processes,
-            problems=self._hello.problems + line.problems,
-            device_problems=line.device_problems,
+            problems=self._problems + plausible.problems(line.problems),
+            device_problems={
+                position: plausible.problems(problems) for position, problems in line.device_problems.items()
+            },
         )
 
     def _table(self, row: Any, table: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -203,18 +218,10 @@ class Assembler:
 
 def _rows(row: Any, table: Struct) -> Iterator[Any]:
     """Columns as structs of type `row`. Raises `ValueError` when they differ in length."""
-    present = {name: values for name in table.__struct_fields__ if (values := getattr(table, name)) is not None}
+    sent = {name: values for name in table.__struct_fields__ if (values := getattr(table, name)) is not None}
+    present = plausible.columns(row, sent)
     if "started_at" in present:
-        present["started_at"] = [_time(seconds) for seconds in present["started_at"]]
+        present["started_at"] = [plausible.moment(seconds) for seconds in present["started_at"]]
     names = tuple(present)
     for values in zip(*present.values(), strict=True):
         yield row(**dict(zip(names, values, strict=True)))
-
-
-def _time(seconds: float | None) -> datetime | None:
-    if seconds is None:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError) as error:
-        raise ValueError(f"no time: {seconds}") from error

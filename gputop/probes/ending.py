@@ -9,6 +9,8 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.remote.wire import EXIT_NO_PYTHON, EXIT_PAYLOAD_SHORT, EXIT_PROTOCOL
 
 DETAIL_CHARACTERS = 2_000
+SAID_CHARACTERS = 80
+_LOGIN_FILES = "a login file (.bashrc, .cshrc) that loops, waits or asks something? try `ssh HOST true`"
 
 
 class Ending(Struct, kw_only=True):
@@ -22,6 +24,8 @@ class Ending(Struct, kw_only=True):
     status: int | None = None
     lost: LinkFailure | None = None
     silent: bool = False
+    flooding: bool = False
+    """It said so much that we do not listen any more."""
     bad_lines: tuple[str, ...] = ()
     said: bytes = b""
     """What came on standard output and was not ours."""
@@ -34,7 +38,8 @@ class Ending(Struct, kw_only=True):
     @property
     def try_another_way(self) -> bool:
         """The server lives and has a shell, but the agent never ran."""
-        return self.shell and not self.hello and self.lost is None and not self.silent and not self.bad_lines
+        cut_off = self.lost is not None or self.silent or self.flooding
+        return self.shell and not self.hello and not cut_off and not self.bad_lines
 
     @property
     def words(self) -> str | None:
@@ -45,12 +50,8 @@ class Ending(Struct, kw_only=True):
 
 def agent_failure(ending: Ending) -> LinkFailure:
     """Why there are no more frames from the agent."""
-    if ending.lost is not None:
-        return ending.lost
-    if ending.silent:
-        return _silent(ending)
-    if not ending.shell:
-        return _no_shell(ending)
+    if (failure := _cut_off(ending)) is not None:
+        return failure
     if (ending.bad_lines and not ending.hello) or ending.status == EXIT_PROTOCOL:
         return _failure(ending, ProblemKind.PROTOCOL, "the agent speaks another protocol", "update gputop")
     if ending.status == EXIT_PAYLOAD_SHORT:
@@ -63,17 +64,28 @@ def agent_failure(ending: Ending) -> LinkFailure:
 
 def smi_failure(ending: Ending) -> LinkFailure:
     """Why there are no more frames from nvidia-smi, read without an agent."""
-    if ending.lost is not None:
-        return ending.lost
-    if ending.silent:
-        return _silent(ending)
-    if not ending.shell:
-        return _no_shell(ending)
+    if (failure := _cut_off(ending)) is not None:
+        return failure
     how = "killed" if ending.status is None else f"exit status {ending.status}"
     return _failure(ending, ProblemKind.AGENT_FAILED, f"the shell that reads nvidia-smi ended ({how})", None)
 
 
+def _cut_off(ending: Ending) -> LinkFailure | None:
+    """Why it could not even speak to its end."""
+    if ending.lost is not None:
+        return ending.lost
+    if ending.silent:
+        return _silent(ending)
+    if ending.flooding:
+        hint = "it sends far more than was asked for" if ending.shell else _LOGIN_FILES
+        return _failure(ending, ProblemKind.PROTOCOL, "the server prints without end", hint)
+    return None if ending.shell else _no_shell(ending)
+
+
 def _silent(ending: Ending) -> LinkFailure:
+    if not ending.shell:
+        summary = "connected, but the login shell starts nothing"
+        return _failure(ending, ProblemKind.AGENT_SILENT, summary, _LOGIN_FILES)
     summary = (
         "connected, but nothing has come for a long time" if ending.hello else "connected, but the agent never spoke"
     )
@@ -81,11 +93,12 @@ def _silent(ending: Ending) -> LinkFailure:
 
 
 def _no_shell(ending: Ending) -> LinkFailure:
+    said = (ending.words or "").partition("\n")[0][:SAID_CHARACTERS]
     problem = Problem(
         kind=ProblemKind.NO_SHELL,
-        summary="the account cannot run programs",
+        summary="the account cannot run programs" + (f": {said}" if said else ""),
         detail=ending.words,
-        hint="give the account a login shell, and no forced command",
+        hint="it needs a plain login shell (not nologin, not restricted), no forced command, no `exit` in .bashrc",
     )
     return LinkFailure(state=LinkState.UNSUPPORTED, problem=problem)
 

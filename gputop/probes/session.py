@@ -17,7 +17,7 @@ from gputop.ports import Clock, Connection, RemoteProcess
 from gputop.probes.decode import Assembler, BadLine, ByeLine, FrameLine, HelloLine
 from gputop.probes.dialect import AgentDialect, Dialect
 from gputop.probes.ending import Ending, agent_failure, smi_failure
-from gputop.probes.reader import WireReader
+from gputop.probes.reader import Allowance, WireReader
 from gputop.probes.smi_route import SmiDialect
 
 INTERVAL_MIN_SECONDS = 0.1
@@ -89,11 +89,15 @@ class Session:
             return
         talk = self._talk = _Talk(process, dialect, self._clock, self._interval)
         reader = WireReader(token)
+        allowance = Allowance(self._clock.monotonic())
         assembler = Assembler()
         ending = Ending(interval_seconds=self._interval)
         bad: list[str] = []
         try:
             while data := await process.read():
+                if not allowance.spend(data, self._clock.monotonic()):
+                    ending.flooding = True
+                    break
                 for body in reader.feed(data):
                     ending.shell = True
                     for line in dialect.take(body, self._clock.monotonic()):

@@ -69,7 +69,8 @@ def device_error(summary: str, detail: Optional[str] = None, since: Optional[flo
 
 def probe_hung(call: str, seconds: float, since: Optional[float]) -> Problem:
     hint = "the driver hangs; dmesg tells more, a reboot may be needed"
-    return problem("probe-hung", "%s has not returned for %d s" % (call, seconds), None, hint, since)
+    waited = "%d s" % seconds if seconds < 120 else "%d min" % (seconds // 60)
+    return problem("probe-hung", "%s has not returned for %s" % (call, waited), None, hint, since)
 
 
 def processes_unreliable(detail: Optional[str]) -> Problem:

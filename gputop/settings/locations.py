@@ -7,9 +7,19 @@ from pathlib import Path
 
 from platformdirs import PlatformDirs
 
+import gputop
+
 _DIRS = PlatformDirs("gputop", appauthor=False)
 
 SYSTEM_INVENTORY = Path("/etc/gputop/inventory.yaml")
+
+_PACKAGE = Path(gputop.__file__).parent
+
+
+def example_inventory() -> Path:
+    """The example that comes with gputop: in the package of a wheel, else in the checkout."""
+    packed = _PACKAGE / "_inventory.example.yaml"
+    return packed if packed.is_file() else _PACKAGE.parent / "inventory.example.yaml"
 
 
 def config_folder() -> Path:

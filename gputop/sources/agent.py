@@ -17,7 +17,7 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.reading import Frame
 from gputop.ports import Clock, Connection, Transport
 from gputop.probes.session import Session
-from gputop.transport.gate import backoff_seconds
+from gputop.transport.gate import backoff_seconds, sleep_unless
 
 SETTLED_SECONDS = 30.0
 """A session that lived for so long worked: the next failure is the first in a row again."""
@@ -183,16 +183,7 @@ class _HostTask:
             return
         seconds = backoff_seconds(self._failures, self._random)
         await self._say(failure.state, failure.problem, retry_at=self._clock.now() + timedelta(seconds=seconds))
-        waits = [asyncio.create_task(self._clock.sleep(seconds)), asyncio.create_task(self._wake())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waits:
-                task.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-
-    async def _wake(self) -> None:
-        await self._woken.wait()
+        await sleep_unless(self._woken, self._clock, seconds)
 
     async def _say(self, state: LinkState, problem: Problem | None = None, *, retry_at: datetime | None = None) -> None:
         attempts = 0 if state is LinkState.OK else self._failures

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -29,6 +28,7 @@ from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
 from gputop.sources.demo.messages import Message, frame, hello
 from gputop.sources.demo.trouble import condition
 from gputop.sources.demo_server import LOOPBACK, Order, Ready
+from gputop.transport.limits import allow_open_files
 
 PATROL_SECONDS = 0.5
 """How often hosts are looked at that come or go."""
@@ -43,21 +43,13 @@ Time: TypeAlias = Callable[[DemoHost], float]
 
 def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
-    _allow_open_files(4 * order.hosts + 100)
+    allow_open_files(4 * order.hosts + 100)  # each host takes two sockets and one for each connection
     folder = Path(tempfile.mkdtemp(prefix="gputop-demo-"))
     try:
         asyncio.run(_serve(order, folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
-
-
-def _allow_open_files(wanted: int) -> None:
-    """Each host takes two sockets and one for each connection; usual is a limit of 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 async def _serve(order: Order, folder: Path) -> None:
@@ -213,6 +205,7 @@ class _Agent:
         if not opened.startswith(b"options "):
             return
         self._set_interval(json.loads(opened[8:])["interval"])
+        self._tell()
         ticking = asyncio.create_task(self._tick())
         try:
             reason = await self._obey()
@@ -245,10 +238,10 @@ class _Agent:
 
     async def _tick(self) -> None:
         while True:
-            self._tell()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), self._seconds_to_next())
             self._asked.clear()
+            self._tell()
 
     def _seconds_to_next(self) -> float:
         """Each host samples on a grid of its own; what is nearly due counts as done."""

@@ -16,6 +16,7 @@ from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 
 DETAIL_CHARS = 2000
+SAID_CHARS = 80
 
 
 class Phase(IntEnum):
@@ -43,6 +44,8 @@ class Attempt:
     """The last jump host; `None`: reached directly."""
     proxy: bool = False
     proxy_said: bytes = b""
+    greeting: bytes = b""
+    """The first bytes that came from the server: of its version, or of what it says instead."""
     banner: str = ""
     """What the server printed before authentication."""
     rejection: Problem | None = None
@@ -57,9 +60,17 @@ class Attempt:
     agent_trouble: str | None = None
 
     @property
+    def said_instead(self) -> str:
+        """`: ` and the first line of a server that did not say its version; empty when it said nothing else."""
+        line = _first_line(self.greeting.decode(errors="replace"))
+        return f": {line}" if line and not line.startswith("SSH-2") else ""
+
+    @property
     def address(self) -> str:
         return self.target.rpartition("@")[2]
 
+
+_MORE_FILES = "raise the limit of open files (ulimit -n), or watch fewer hosts"
 
 OF_ERRNO: dict[int, tuple[ProblemKind, str, str]] = {
     errno.ECONNREFUSED: (
@@ -74,6 +85,8 @@ OF_ERRNO: dict[int, tuple[ProblemKind, str, str]] = {
     ),
     errno.EHOSTUNREACH: (ProblemKind.NO_ROUTE, "no route to {address}", "is it switched on? check network and VPN"),
     errno.ENETUNREACH: (ProblemKind.NO_ROUTE, "no route to {address}", "check this machine's own network and VPN"),
+    errno.EMFILE: (ProblemKind.TOO_MANY_FILES, "gputop may open no more files", _MORE_FILES),
+    errno.ENFILE: (ProblemKind.TOO_MANY_FILES, "this machine may open no more files", _MORE_FILES),
     errno.EADDRNOTAVAIL: (
         ProblemKind.NO_ROUTE,
         "{address} cannot be reached from this address",
@@ -111,11 +124,13 @@ def classify(error: BaseException, attempt: Attempt) -> LinkFailure:
                 detail=error.reason,
                 hint="too many keys for this server: name the right one (identity:, or IdentitiesOnly in ssh_config)",
             )
+        case asyncssh.DisconnectError() if attempt.phase <= Phase.INTRODUCING:
+            return _no_ssh(attempt, error.reason)
         case asyncssh.DisconnectError():
             return _failure(
                 LinkState.UNREACHABLE,
                 ProblemKind.CONNECTION_LOST,
-                f"{attempt.address} ended the connection",
+                f"connection to {attempt.address} ended: {_first_line(error.reason)}",
                 detail=error.reason,
                 hint="the server's own log (sshd) says why",
             )
@@ -209,7 +224,7 @@ def _refused(attempt: Attempt) -> LinkFailure:
             ProblemKind.KEY_ENCRYPTED,
             f"the key {path} needs a passphrase",
             detail=said,
-            hint=f"ssh-add {path}, then press F5{agent}",
+            hint=f"ssh-add {path}{agent}",
         )
     wants_words = any(method != "publickey" for method in attempt.asked)
     if wants_words and ("publickey" not in attempt.asked or not attempt.keys_offered):
@@ -227,7 +242,7 @@ def _refused(attempt: Attempt) -> LinkFailure:
             ProblemKind.KEY_UNREADABLE,
             f"no usable key: {attempt.unreadable[0]}",
             detail=said,
-            hint=f"check the path and the rights of the file, then press F5{agent}",
+            hint=f"check the path and the rights of the file{agent}",
         )
     tried = f"{attempt.keys_offered} key{'' if attempt.keys_offered == 1 else 's'}"
     offered = ", ".join(dict.fromkeys(attempt.asked)) or "no method that gputop has"
@@ -240,6 +255,10 @@ def _refused(attempt: Attempt) -> LinkFailure:
     )
 
 
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")[:SAID_CHARS]
+
+
 def _port(attempt: Attempt) -> str:
     """Arguments of ssh-copy-id for the target."""
     address, _, port = attempt.target.rpartition(":")
@@ -248,11 +267,12 @@ def _port(attempt: Attempt) -> str:
 
 def _lost(error: BaseException, attempt: Attempt) -> LinkFailure:
     if attempt.proxy and attempt.phase <= Phase.INTRODUCING:
-        said = attempt.proxy_said.decode(errors="replace")
+        said = attempt.proxy_said.decode(errors="replace").strip()
+        last = _first_line(said.rpartition("\n")[2])
         return _failure(
             LinkState.UNREACHABLE,
             ProblemKind.PROXY_FAILED,
-            f"ProxyCommand ended before {attempt.address} answered",
+            f"ProxyCommand ended before {attempt.address} answered" + (f": {last}" if last else ""),
             detail=said,
             hint="run the ProxyCommand of ssh_config by hand",
         )
@@ -260,7 +280,7 @@ def _lost(error: BaseException, attempt: Attempt) -> LinkFailure:
         return _failure(
             LinkState.THROTTLED,
             ProblemKind.CONNECTION_DROPPED,
-            f"{attempt.address} closes new connections at once",
+            f"{attempt.address} closes new connections at once{attempt.said_instead}",
             detail=str(error),
             hint="too many at a time (MaxStartups), or this address is banned for a while (fail2ban)",
         )
@@ -281,6 +301,8 @@ def _timed_out(attempt: Attempt) -> LinkFailure:
             return _failure(
                 LinkState.UNREACHABLE, kind, f"{summary.format(address=attempt.address)} within {limit}", hint=hint
             )
+        case Phase.INTRODUCING if attempt.greeting:
+            return _no_ssh(attempt, None)
         case Phase.INTRODUCING:
             words = f"{attempt.address} accepts the connection but stays silent for {limit}"
             hint = "is it sshd that listens there? an overloaded or hanging server does this too"
@@ -291,6 +313,16 @@ def _timed_out(attempt: Attempt) -> LinkFailure:
             words = f"{attempt.address} stopped answering for {limit}"
             hint = "an overloaded server, or a network that drops large packets (MTU)"
     return _failure(LinkState.UNREACHABLE, ProblemKind.TIMED_OUT, words, hint=hint)
+
+
+def _no_ssh(attempt: Attempt, reason: str | None) -> LinkFailure:
+    return _failure(
+        LinkState.UNREACHABLE,
+        ProblemKind.PROTOCOL,
+        f"{attempt.address} does not speak SSH{attempt.said_instead}",
+        detail=reason,
+        hint="run the ProxyCommand of ssh_config by hand" if attempt.proxy else "is that the port of sshd?",
+    )
 
 
 def _channel(error: asyncssh.ChannelOpenError, attempt: Attempt) -> LinkFailure:

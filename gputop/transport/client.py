@@ -9,6 +9,7 @@ from typing import Protocol
 import asyncssh
 
 from gputop.domain.host import HostKeyPolicy
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.transport.classify import Attempt, Phase
 from gputop.transport.hostkeys import Entry, Judgement, KnownHosts, Verdict, judge, judge_authority, rejection
 from gputop.transport.route import Hop
@@ -92,13 +93,27 @@ class Client(asyncssh.SSHClient):
             blob=blob,
             checking=resolved.checking,
             bad_lines=self._known.bad_lines(resolved.known_hosts),
+            add_to=next(iter(resolved.known_hosts), str(self._known.own)),
+            direct=self.attempt.jump is None and not self.attempt.proxy and resolved.host_key_alias is None,
         )
         return False
 
     def begin_auth(self, username: str) -> None:
         self.attempt.phase = Phase.AUTHENTICATION
         if self._accepted is not None:  # only now has the server proved that it holds the key
-            self._known.accept(self._name, self._port, self._accepted.algorithm.decode(), self._accepted.public_data)
+            self._keep(self._accepted)
+
+    def _keep(self, key: asyncssh.SSHKey) -> None:
+        """A new key that cannot be remembered is not accepted: the next login would accept any other one."""
+        try:
+            self._known.accept(self._name, self._port, key.algorithm.decode(), key.public_data)
+        except OSError as error:
+            self.attempt.rejection = Problem(
+                kind=ProblemKind.HOST_KEY_UNKNOWN,
+                summary=f"the new host key cannot be written to {self._known.own}: {error.strerror}",
+                hint="make room for it there, or correct the rights of the folder",
+            )
+            raise asyncssh.HostKeyNotVerifiable("not remembered") from error
 
     def auth_completed(self) -> None:
         self.attempt.phase = Phase.SESSION

@@ -26,6 +26,17 @@ def backoff_seconds(failures: int, random: Random) -> float:
     return random.uniform(0.0, min(CAP_SECONDS, BASE_SECONDS * 2.0 ** min(max(failures, 1) - 1, 16)))
 
 
+async def sleep_unless(woken: asyncio.Event, clock: Clock, seconds: float) -> None:
+    """Sleep for `seconds`, or until `woken` is set."""
+    waits = [asyncio.create_task(clock.sleep(seconds)), asyncio.ensure_future(woken.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waits:
+            task.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
 @dataclass(slots=True)
 class _Pause:
     until: float = 0.0
@@ -48,13 +59,14 @@ class Gate:
         self._hops: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(per_hop))
         self._total = asyncio.Semaphore(total)
         self._pauses: defaultdict[str, _Pause] = defaultdict(_Pause)
+        self._forgotten = asyncio.Event()
 
     @asynccontextmanager
     async def hop(self, name: str) -> AsyncIterator[None]:
         """One of the places at first hop `name`; waits for the end of its pause as well."""
         async with self._hops[name]:
             while (left := self._pauses[name].until - self._clock.monotonic()) > 0:
-                await self._clock.sleep(left)
+                await sleep_unless(self._forgotten, self._clock, left)
             yield
 
     @asynccontextmanager
@@ -77,3 +89,5 @@ class Gate:
     def forget(self) -> None:
         """End all pauses: a person wants it tried now."""
         self._pauses.clear()
+        self._forgotten.set()
+        self._forgotten = asyncio.Event()

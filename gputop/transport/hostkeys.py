@@ -218,9 +218,19 @@ def fingerprint(blob: bytes) -> str:
 
 
 def rejection(
-    verdict: Verdict, *, host: str, port: int, algorithm: str, blob: bytes, checking: str, bad_lines: Sequence[str]
+    verdict: Verdict,
+    *,
+    host: str,
+    port: int,
+    algorithm: str,
+    blob: bytes,
+    checking: str,
+    bad_lines: Sequence[str],
+    add_to: str,
+    direct: bool,
 ) -> Problem:
-    """Why the key is not taken, and what to do. `checking` is ssh_config's StrictHostKeyChecking."""
+    """Why the key is not taken, and what to do. `checking` is StrictHostKeyChecking as `ssh -G` has it; `add_to`: the
+    known_hosts file for new keys; `direct`: `host` can be reached under this name from here."""
     shown = f"{algorithm} {fingerprint(blob)}"
     name = file_name(host, port)
     place = verdict.entry.place if verdict.entry else ""
@@ -229,7 +239,7 @@ def rejection(
         detail.append(f"{place} has {verdict.entry.algorithm} {fingerprint(verdict.entry.blob)}")
     if bad_lines:
         detail.append(f"lines that could not be read: {', '.join(bad_lines[:5])}")
-    scan = f"ssh-keyscan -p {port} {host}"
+    add = f"ssh-keyscan -p {port} {host} >> {add_to}" if direct else f"log in with ssh, or add it to {add_to} by hand"
     match verdict.judgement:
         case Judgement.CHANGED:
             kind, summary = ProblemKind.HOST_KEY_CHANGED, f"host key changed: {shown}, not the one in {place}"
@@ -237,13 +247,14 @@ def rejection(
             hint = f"someone may be listening; if the server was reinstalled: {remove}"
         case Judgement.OTHER_TYPE:
             kind, summary = ProblemKind.HOST_KEY_OTHER_TYPE, f"host key of another type than in {place}: {shown}"
-            hint = f"compare the fingerprint with the server's own, then add its key: {scan}"
+            hint = f"compare the fingerprint with the server's own, then: {add}"
         case Judgement.REVOKED:
             kind, summary = ProblemKind.HOST_KEY_REVOKED, f"host key is revoked by {place}: {shown}"
             hint = "do not log in; ask whoever revoked it"
         case _:
             kind, summary = ProblemKind.HOST_KEY_UNKNOWN, f"host key not known: {shown}"
-            hint = f"compare it and log in once with ssh, or set host_keys: accept-new; or add the key: {scan}"
-            if checking in ("accept-new", "no", "off"):
-                hint = f"ssh_config says StrictHostKeyChecking {checking}; for gputop set host_keys: accept-new"
+            hint = f"compare it with the server's own, then: {add}; or set host_keys: accept-new"
+            if checking in ("accept-new", "false"):
+                said = {"false": "no"}.get(checking, checking)
+                hint = f"ssh_config says StrictHostKeyChecking {said}; for gputop set host_keys: accept-new"
     return Problem(kind=kind, summary=summary, detail="\n".join(detail), hint=hint)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import asyncssh
 
+from gputop.transport.limits import TOO_MANY_FILES
 from gputop.transport.sshconfig import Resolved
 
 AGENT_LIMIT_SECONDS = 5.0
@@ -70,7 +71,8 @@ class Keyring:
         except OSError as error:
             return KeyFile(path=path, unreadable=error.strerror or "cannot be read")
         known = self._files.get(path)
-        if known is None or known[0] != stamp:
+        # One that cannot be read is tried again: its rights may have been corrected, which no stamp shows.
+        if known is None or known[0] != stamp or known[1].unreadable:
             known = self._files[path] = (stamp, _read(path, self._ask_passphrase))
         return known[1]
 
@@ -146,6 +148,8 @@ def _read(path: str, ask: AskPassphrase | None) -> KeyFile:
         with open(path, "rb") as file:
             content = file.read()
     except OSError as error:
+        if error.errno in TOO_MANY_FILES:
+            raise
         return KeyFile(path=path, unreadable=error.strerror or "cannot be read")
     certificate = _certificate(f"{path}-cert.pub")
     encrypted = _is_encrypted(content)

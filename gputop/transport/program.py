@@ -85,6 +85,7 @@ class SshProgram(asyncssh.SSHClientSession[bytes]):
                 await channel.wait_closed()
         except TimeoutError:
             channel.abort()
+        self._end()  # behind a cut network nobody confirms it: whoever reads must not wait for that
         return self._status
 
     @property

@@ -14,6 +14,7 @@ from gputop.transport.spawn import signal_group, spawn
 
 HEAD_START_SECONDS = 0.25
 """How long an address has to itself before the next one is tried beside it (RFC 8305)."""
+GREETING_BYTES = 256
 STDERR_KEPT = 2048
 PROXY_GRACE_SECONDS = 0.5
 
@@ -72,8 +73,9 @@ async def connect_socket(addresses: Sequence[Address], bind_address: str | None 
     return winner
 
 
-async def introduced(sock: socket.socket) -> None:
-    """Wait until the server said something, or hung up: sshd speaks first."""
+async def introduced(sock: socket.socket) -> bytes:
+    """Wait until the server said something, or hung up: sshd speaks first. A look at the first bytes, which stay in
+    the stream; none when it hung up."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(sock, readable.cancel)
@@ -81,6 +83,10 @@ async def introduced(sock: socket.socket) -> None:
         await asyncio.wait([readable])
     finally:
         loop.remove_reader(sock)
+    try:
+        return sock.recv(GREETING_BYTES, socket.MSG_PEEK)
+    except OSError:  # whoever reads it next meets it too
+        return b""
 
 
 class Proxy:

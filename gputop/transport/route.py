@@ -50,7 +50,7 @@ async def _follow(
         return Problem(
             kind=ProblemKind.SSH_CONFIG,
             summary=f"jump hosts go round in a circle: {circle}",
-            hint="correct `jump` in the inventory or ProxyJump in ssh_config, then press F5",
+            hint="correct `jump` in the inventory or ProxyJump in ssh_config",
         )
     behind = (*behind, spec.name)
     found = await config.resolve(spec)

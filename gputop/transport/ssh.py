@@ -233,7 +233,9 @@ class SshTransport:
                 stream = await self._reach(hop, jump, attempt, opened)
             attempt.phase = Phase.INTRODUCING
             async with asyncio.timeout(limit):
-                await (stream.introduced() if isinstance(stream, Tunnel) else introduced(_socket(stream)))
+                attempt.greeting = await (
+                    stream.introduced() if isinstance(stream, Tunnel) else introduced(_socket(stream))
+                )
             if jump is not None:
                 first = route[0].resolved
                 await places.enter_async_context(self._gate.hop(at_port(first.hostname, first.port)))

@@ -230,7 +230,9 @@ class SshConfig:
 
     async def _ask(self, query: Query) -> Options | Problem | None:
         """`None`: there is no ssh program."""
-        return await self._answers.get(query, lambda: self._run(query), usable=lambda _: True)
+        return await self._answers.get(
+            query, lambda: self._run(query), usable=lambda answer: not isinstance(answer, Problem)
+        )
 
     async def _run(self, query: Query) -> Options | Problem | None:
         argv, config = _command_line(self._program, query)
@@ -240,7 +242,7 @@ class SshConfig:
             except FileNotFoundError:
                 return None
             except OSError as error:
-                return _config_problem(f"{self._program} could not be started", error.strerror or "")
+                return _config_problem(f"{self._program} could not be started: {error.strerror}", "")
             try:
                 async with asyncio.timeout(LIMIT_SECONDS):
                     out, said = await process.communicate(config)
@@ -288,7 +290,7 @@ def _config_problem(summary: str, detail: str) -> Problem:
         kind=ProblemKind.SSH_CONFIG,
         summary=f"ssh_config: {summary}",
         detail=detail[:2000] or None,
-        hint="correct the ssh_config (try `ssh -G HOST`), then press F5",
+        hint="correct the ssh_config (try `ssh -G HOST`)",
     )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import asyncssh
 
+from gputop.transport.reach import GREETING_BYTES
+
 
 class Tunnel(asyncssh.SSHTCPSession[bytes]):
     """A channel to `host:port` behind a jump host. Given to `asyncssh.connect(tunnel=…)` it becomes the connection's
@@ -47,9 +49,10 @@ class Tunnel(asyncssh.SSHTCPSession[bytes]):
     async def _open(self, jump: asyncssh.SSHClientConnection, host: str, port: int) -> None:
         await jump.create_connection(lambda: self, host, port)
 
-    async def introduced(self) -> None:
-        """Wait until the server said something, or hung up."""
+    async def introduced(self) -> bytes:
+        """Wait until the server said something, or hung up. A look at the first bytes; none when it hung up."""
         await self._said.wait()
+        return bytes(self._kept[:GREETING_BYTES])
 
     def close(self) -> None:
         """Close the channel; one that is still being opened is closed once it is open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from gputop.tui.options import ScreenOptions
 from gputop.tui.rows import Row
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.fleet import FleetScreen
-from gputop.tui.screens.page import HostScreen, StartScreen
+from gputop.tui.screens.page import StartScreen
 from gputop.tui.summary import Head
 from gputop.tui.terminal import ending_signals, guarded
 from gputop.tui.views import VIEWS
@@ -198,11 +199,9 @@ class GputopApp(Navigator):
         self.say(f"every host is asked every {seconds:g} s")
 
     def do_retry(self) -> None:
-        if self._feed is None:
-            return
         screen = self.screen
-        hosts = (screen.host,) if isinstance(screen, HostScreen) else self.fleet_screen.targets()
-        if hosts:
+        hosts = screen.targets() if isinstance(screen, CommandScreen) else ()
+        if hosts and self._feed is not None:
             self._feed.retry(hosts)
             self.say(f"asking {hosts[0]} again" if len(hosts) == 1 else f"asking {len(hosts)} hosts again")
 
@@ -213,14 +212,22 @@ class GputopApp(Navigator):
         self.action_suspend_process()
 
     def do_snapshot(self) -> None:
-        moment = self.fleet.as_of.astimezone(self.options.zone)
-        path = Path(f"gputop-{moment:%Y%m%d-%H%M%S}.svg")
+        if self.newest is None:
+            self.say("there is nothing to save yet")
+            return
+        path = _unused(Path(f"gputop-{self.fleet.as_of.astimezone(self.options.zone):%Y%m%d-%H%M%S}.svg"))
         try:
             replace_file(path, self.screen_svg("gputop").encode())
         except OSError as failure:
             self.say(f"cannot write {path}: {failure.strerror}")
         else:
             self.say(f"saved {path.absolute()}")
+
+
+def _unused(path: Path) -> Path:
+    """`path`, or the first of `path-2`, `path-3`, … that does not exist."""
+    names = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return next(name for name in chain((path,), names) if not name.exists())
 
 
 def run_screen(make_feed: Callable[[], Feed] | None, options: ScreenOptions) -> int:
@@ -233,6 +240,7 @@ def run_screen(make_feed: Callable[[], Feed] | None, options: ScreenOptions) -> 
         app.end_soon = terminal.end_soon
         with ending_signals(terminal, app.end):
             code = app.run(mouse=options.mouse)
+        terminal.is_clean = True
     if app.wants_demo:
         return WANTS_DEMO
     return app.return_code or 0 if code is None else code

@@ -73,6 +73,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sort.by", "sort by", ("o",), "Then a letter: sort by that column.", Scope.TABLES),
     Command("row.details", "details", ("d",), "Everything known about the row.", Scope.TABLES),
     Command("row.copy", "copy as JSON", ("y",), "Send the row as JSON to the terminal's clipboard."),
+    Command("help.page", "help", ("h",), "Show what every key does; in tables h scrolls columns.", Scope.HOST),
     Command("display.pause", "pause", ("p",), "Freeze the picture; collection goes on. Again: go on.", footer=7),
     Command("interval.longer", "longer interval", ("+", "="), "Ask the hosts less often."),
     Command("interval.shorter", "shorter interval", ("_",), "Ask the hosts more often."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from rich.cells import cell_len
 
@@ -125,8 +126,8 @@ def shares(parts: Sequence[tuple[int, str]], width: int, *, ascii_only: bool = F
 
 
 def squeeze(values: Sequence[float | None], width: int, *, phase: int = 0) -> list[float | None]:
-    """Means of `values` in `width` groups, newest last. `phase` is the number of the newest bucket in absolute time:
-    groups are laid on that grid, so that a finished group keeps its mean and its picture as time goes on."""
+    """Means of `values` in at most `width` groups, newest last. `phase` is the number of the newest bucket in absolute
+    time: groups are laid on that grid, so that a finished group keeps its mean and its picture as time goes on."""
     if width <= 0:
         return []
     size = max(1, -(-len(values) // width))
@@ -135,20 +136,17 @@ def squeeze(values: Sequence[float | None], width: int, *, phase: int = 0) -> li
     groups = [values[max(0, end - size) : end] for end in range(first, 0, -size)][::-1]
     if over:
         groups.append(values[first:])
-    means: list[float | None] = []
-    for group in groups[-width:]:
-        seen = [value for value in group if value is not None]
-        means.append(sum(seen) / len(seen) if seen else None)
-    return [None] * (width - len(means)) + means
+    return [_mean(group) for group in groups[-width:]]
 
 
 def trend(values: Sequence[float | None], width: int, *, phase: int = 0, ascii_only: bool = False) -> Spans:
-    """A strip of `width` cells for values of 0 to 100; a dot where nothing was seen."""
+    """A strip of `width` cells for values of 0 to 100; a dot where nothing was seen, blank before the first group."""
     levels = ASCII_LEVELS if ascii_only else LEVELS
     unseen = " " if ascii_only else UNSEEN
     last = len(levels) - 1
-    pieces: list[Span] = []
-    for value in squeeze(values, width, phase=phase):
+    groups = squeeze(values, width, phase=phase)
+    pieces: list[Span] = [(" " * (width - len(groups)), "faint")] if len(groups) < width else []
+    for value in groups:
         seen = value is not None
         glyph = levels[min(last, max(0, round(value * last / 100)))] if value is not None else unseen
         name = "trend" if seen else "faint"
@@ -163,7 +161,7 @@ def chart(values: Sequence[float | None], width: int, height: int, *, ascii_only
     """A filled curve of values from 0 to 100, `height` lines, top line first. Braille: two values and four levels a
     cell; ASCII: one value and one level."""
     if ascii_only:
-        columns = squeeze(values, width)
+        columns = _stretch(values, width)
         return [
             "".join("|" if value is not None and value * height / 100 > row + 0.5 else " " for value in columns)
             for row in reversed(range(height))
@@ -185,6 +183,12 @@ def chart(values: Sequence[float | None], width: int, height: int, *, ascii_only
 
 
 def _stretch(values: Sequence[float | None], width: int) -> list[float | None]:
-    if width <= len(values):
-        return squeeze(values, width)
-    return [values[x * len(values) // width] for x in range(width)] if values else [None] * width
+    """`values` on exactly `width` places: repeated where there are fewer, their means where there are more."""
+    count = len(values)
+    edges = [x * count // width for x in range(width + 1)]
+    return [_mean(values[left : max(left + 1, right)]) for left, right in pairwise(edges)]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    seen = [value for value in values if value is not None]
+    return sum(seen) / len(seen) if seen else None

@@ -9,10 +9,11 @@ from typing import Any
 from msgspec.structs import asdict
 
 from gputop.catalog import format as show
-from gputop.catalog.text import cut
+from gputop.catalog.text import cut, wrap
 from gputop.domain.host import Host
-from gputop.domain.link import TROUBLE, LinkState
+from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
+from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
 from gputop.tui.arrange import partition_cell
 from gputop.tui.columns import Column, place
@@ -25,6 +26,7 @@ from gputop.tui.views import GPUS, PROCESSES, tone, toned
 
 CHART_LINES = 4
 LEAST_CHART_WIDTH = 30
+LEAST_TEXT_WIDTH = 16
 HISTORY_SHOWN = 8
 
 
@@ -41,6 +43,16 @@ def panel(title: str, body: Sequence[Spans], width: int, look: Look) -> list[Spa
     lines += [(("│ ", "rule"), *fit(line, inner), (" │", "rule")) for line in body]
     lines.append((("╰" + "─" * (width - 2) + "╯", "rule"),))
     return [look.plain(line) for line in lines]
+
+
+def hanging(head: Spans, text: Span, width: int) -> list[Spans]:
+    """`text` behind `head`, on as many lines of `width` cells as it needs; under it where there is no room."""
+    indent = width_of(head)
+    words, style = text
+    if indent > 6 and width - indent < LEAST_TEXT_WIDTH:
+        return [head, *(((" " * 6, "text"), (line, style)) for line in wrap(words, max(2, width - 6)))]
+    first, *others = wrap(words, max(2, width - indent))
+    return [(*head, (first, style)), *(((" " * indent, "text"), (line, style)) for line in others)]
 
 
 def beside(left: list[Spans], right: list[Spans], width: int) -> list[Spans]:
@@ -72,7 +84,7 @@ def host_page(host: Host, look: Look, width: int) -> list[Spans]:
     """Facts, problems, devices, trends, processes and the link's history of one host."""
     lines: list[Spans] = [((" ", "text"),)]
     lines += _facts(host, look, width)
-    problems = _problem_lines(host, look)
+    problems = _problem_lines(host, look, width - 4)
     if problems:
         lines += panel("Problems", problems, width, look)
     if host.frame is not None and host.frame.devices:
@@ -148,30 +160,37 @@ def _flow(pairs: Iterable[tuple[str, str | None]], width: int) -> list[Spans]:
     return lines
 
 
-def _problem_lines(host: Host, look: Look) -> list[Spans]:
+def _problem_lines(host: Host, look: Look, width: int) -> list[Spans]:
     lines: list[Spans] = []
     named: list[tuple[str, Problem]] = [("", problem) for problem in host.problems]
     frame = host.frame
     for position, problems in sorted(host.device_problems.items()):
-        where = f"GPU {frame.devices[position].index}" if frame and position < len(frame.devices) else "GPU"
+        where = frame.devices[position].label if frame and position < len(frame.devices) else "GPU"
         named += [(where, problem) for problem in problems]
     link = host.link.problem
-    if link is not None and host.link.state in TROUBLE and all(problem != link for _, problem in named):
-        named.insert(0, ("", link))
+    if link is not None and host.link.state in TROUBLE and host.link.state not in FRESH:
+        named.insert(0, ("", link))  # that of a host with fresh values is one of the others
     in_trouble = SIGNS[host.link.state] if host.link.state in TROUBLE else TROUBLED
     for where, problem in named:
         sign, name = ("·", "dim") if problem.kind in INFORMATIONAL else in_trouble
         since = show.clock_time(problem.since, look.as_of, look.zone) if problem.since else ""
         summary = remote(problem.summary)
         place_name = f"{where}  " if where and where not in summary else ""
-        dated = f"   since {since}" if since else ""
-        lines.append(((f"{sign} ", name), (place_name, "strong"), (summary, "strong"), (dated, "dim")))
+        lines += hanging(((f"{sign} ", name),), (place_name + summary, "strong"), width)
+        if since:
+            dated: Spans = ((f"  since {since}", "dim"),)
+            if width_of(lines[-1]) + width_of(dated) < width:
+                lines[-1] += ((" ", "text"), *dated)
+            else:
+                lines.append(dated)
         for text in (problem.detail or "").splitlines()[:6]:
-            lines.append((("  " + remote(text, ""), "dim"),))
+            lines += hanging((("  ", "dim"),), (remote(text, ""), "dim"), width)
         if problem.hint:
-            lines.append((("  → ", "accent"), (remote(problem.hint), "text")))
+            lines += hanging((("  → ", "accent"),), (remote(problem.hint), "text"), width)
     if host.link.retry_at is not None:
         lines.append((("  " + remote(reason(host, look.as_of)).partition("; ")[2], "dim"),))
+    elif host.link.state in NOT_RETRIED:
+        lines.append((("  not tried again by itself; F5 tries again", "dim"),))
     return lines
 
 
@@ -188,7 +207,9 @@ def _trends(host: Host, look: Look, width: int) -> list[Spans]:
         values = look.series.trend(host.name, HOST, metric, look.as_of)
         curve = chart(values, cells - 4, CHART_LINES, ascii_only=look.ascii_only)
         body: list[Spans] = [((line, "trend"),) for line in curve]
-        blocks.append(panel(f"{title} {show.percent(now)}, 5 min, mean of the GPUs", body, cells, look))
+        said = f"{title} {show.percent(now)}, 5 min"
+        mean = f"{said}, mean of the GPUs"
+        blocks.append(panel(mean if len(mean) <= cells - 8 else said, body, cells, look))
     return beside(blocks[0], blocks[1], half)
 
 
@@ -268,7 +289,7 @@ def row_page(row: Row, look: Look, width: int) -> list[Spans]:
     for title, values in _sections(row):
         lines += [((" ", "text"),), ((f" {title}", "strong"),)]
         for name, value in values.items():
-            lines.append(((f"   {remote(name):<32}", "dim"), _value(value)))
+            lines += hanging(((f"   {remote(name):<32}", "dim"),), _value(value, look), width)
     return [look.plain(line) for line in lines]
 
 
@@ -284,22 +305,22 @@ def _sections(row: Row) -> list[tuple[str, dict[str, Any]]]:
         sections.append(("Device", asdict(row.device)))
         sections.append(("Values", asdict(frame.reading(row.position))))
         sections += [(f"Partition {part.index}", asdict(part)) for part in row.partitions]
-        for problem in host.device_problems.get(row.position, ()):
-            sections.append(("Problem", asdict(problem)))
+        sections += [("Problem", asdict(problem)) for problem in host.device_problems.get(row.position, ())]
+        sections += [(f"Process {process.pid}", asdict(process)) for process in row.processes]
     elif frame is not None:
         sections += [("Facts", asdict(frame.facts)), ("Values", asdict(frame.host))]
     sections.append(("Inventory", asdict(host.spec)))
     return sections
 
 
-def _value(value: Any) -> Span:
+def _value(value: Any, look: Look) -> Span:
     match value:
         case None:
             return ("–", "faint")
         case float():
             return (f"{value:.6g}", "text")
         case datetime():
-            return (value.isoformat(timespec="seconds"), "text")
+            return (value.astimezone(look.zone).isoformat(timespec="seconds"), "text")
         case dict():
             return (remote(" ".join(f"{name}={item}" for name, item in value.items())), "text")
         case list() | tuple():
@@ -328,6 +349,14 @@ LEGEND: tuple[tuple[LinkState, str], ...] = (
 )
 
 
+NUMBERS: tuple[tuple[str, str], ...] = (
+    ("–", "could not be read; it is never 0 and never counts as idle"),
+    ("data", "age of the oldest value that is shown as fresh"),
+    ("busy", "utilization of 5 % or more, or a compute process"),
+    ("unknown", "neither busy nor idle: old values, no values, or no list of processes"),
+)
+
+
 def help_page(commands: Iterable[Command], look: Look, width: int) -> list[Spans]:
     """What every key does, and what the signs mean."""
     commands = tuple(commands)
@@ -338,18 +367,15 @@ def help_page(commands: Iterable[Command], look: Look, width: int) -> list[Spans
             lines += [((" ", "text"),), ((f" {title}", "strong"),)]
         for command in members:
             keys = " ".join(key_sign(key, ascii_only=look.ascii_only) for key in command.keys)
-            lines.append(((f"   {keys:<14} ", "key"), (f"{command.title:<22} ", "text"), (command.help, "dim")))
+            head: Spans = ((f"   {keys:<14} ", "key"), (f"{command.title:<22} ", "text"))
+            lines += hanging(head, (command.help, "dim"), width)
     lines += [((" ", "text"),), ((" States of a host", "strong"),)]
     for state, words in LEGEND:
         sign, style = SIGNS[state]
-        lines.append(((f"   {sign} {WORDS[state]:<16}", style), (words, "dim")))
-    lines += [
-        ((" ", "text"),),
-        ((" Numbers", "strong"),),
-        (("   –", "faint"), ("  could not be read; it is never 0 and never counts as idle", "dim")),
-        (("   data", "dim"), ("  age of the oldest value that is shown as fresh", "dim")),
-        (("   busy", "dim"), ("  utilization of 5 % or more, or a compute process; unknown: nobody can tell", "dim")),
-    ]
+        lines += hanging(((f"   {sign} {WORDS[state]:<16}", style),), (words, "dim"), width)
+    lines += [((" ", "text"),), ((" Numbers", "strong"),)]
+    for name, words in NUMBERS:
+        lines += hanging(((f"   {name:<18}", "text"),), (words, "dim"), width)
     return [look.plain(line) for line in lines]
 
 

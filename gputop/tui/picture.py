@@ -30,6 +30,7 @@ async def rendered(
     `keys`: pressed before, in Textual's names."""
     options = ScreenOptions(theme=theme, ascii_only=ascii_only, view=view, title=title, zone=zone)
     app = GputopApp(options, fixed=(fleet, series))
+    app.ignore_no_color()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         if keys:

@@ -19,11 +19,17 @@ from textual._compositor import ChopsUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.filter import Monochrome, NoColor
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.timer import Timer
 
 from gputop.tui.draw import to_ascii
 
 READ_SIZE = 4096
+
+LOOK_AGAIN_SECONDS = 0.05
+"""While the terminal is behind, how often gputop looks whether it has caught up."""
 
 
 class SafeFile:
@@ -77,6 +83,11 @@ class ScreenDriver(LinuxDriver):
     def write(self, data: str) -> None:
         super().write(to_ascii(data) if self._screen_app.ascii_only else data)
 
+    @property
+    def is_behind(self) -> bool:
+        """The terminal has not yet taken what was drawn before."""
+        return self._writer_thread is not None and not self._writer_thread._queue.empty()
+
     def run_input_thread(self) -> None:
         """As Textual's, but undecodable bytes are replaced, and end of file or an error is a hang-up."""
         parser = XTermParser(self._debug)
@@ -113,6 +124,13 @@ class ExactUpdate(ChopsUpdate):
         return "".join(sequences)
 
 
+class EagerScreen(Screen[None]):
+    """A screen whose first frame comes at once; Textual's own waits one period of its frame rate for it."""
+
+    def on_mount(self) -> None:
+        self.app.call_later(self._on_timer_update)
+
+
 class ScreenApp(App[int]):
     """What gputop needs of `App` beside its public API."""
 
@@ -122,6 +140,8 @@ class ScreenApp(App[int]):
 
     def __init__(self) -> None:
         super().__init__(driver_class=ScreenDriver)
+        self._owed: set[Region] = set()
+        self._look_again: Timer | None = None
 
     end_soon: Callable[[int], None]
     """Sees to it that the process ends soon, with this exit code, whatever hangs."""
@@ -141,14 +161,53 @@ class ScreenApp(App[int]):
         self.exit(code)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self._is_behind:
+            self._put_off(screen, renderable)
+            return
         if isinstance(renderable, ChopsUpdate):
             renderable = ExactUpdate(renderable.chops, renderable.spans, renderable.chop_ends)
         super()._display(screen, renderable)
+
+    @property
+    def _is_behind(self) -> bool:
+        return isinstance(self._driver, ScreenDriver) and self._driver.is_behind
+
+    def _put_off(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """A slow terminal gets fewer pictures, not old ones, and one that takes nothing stops nothing but itself:
+        what changed is drawn, as it is then, once the terminal has taken what is on its way."""
+        if isinstance(renderable, ChopsUpdate):
+            self._owed |= {Region(x1, y, x2 - x1, 1) for y, x1, x2 in renderable.spans}
+        elif renderable is not None:
+            self._owed = {screen.size.region}
+        if self._owed and self._look_again is None:
+            self._look_again = self.set_timer(LOOK_AGAIN_SECONDS, self._draw_owed)
+
+    def _draw_owed(self) -> None:
+        if self._is_behind:
+            self._look_again = self.set_timer(LOOK_AGAIN_SECONDS, self._draw_owed)
+            return
+        self._look_again = None
+        owed, self._owed = self._owed, set()
+        screen = self.screen
+        screen._compositor._dirty_regions |= {region.intersection(screen.size.region) for region in owed}
+        screen._compositor_refresh()
 
     def _fatal_error(self) -> None:
         """A traceback without the values of variables: those are other people's hosts and users."""
         self._exit_renderables.append(Text(traceback.format_exc()))
         self._close_messages_no_wait()
+
+    @property
+    def has_few_colors(self) -> bool:
+        """Whether this is a terminal with 16 colors, or with grays only (`NO_COLOR`)."""
+        if not isinstance(self._driver, ScreenDriver):
+            return False
+        is_gray = any(isinstance(known, (NoColor, Monochrome)) for known in self._filters)
+        return is_gray or self.console.color_system not in ("256", "truecolor")
+
+    def ignore_no_color(self) -> None:
+        """Keep colors whatever `NO_COLOR` says: it speaks of terminals, not of pictures."""
+        self._filters = [known for known in self._filters if not isinstance(known, (NoColor, Monochrome))]
 
     def screen_lines(self) -> list[str]:
         """The screen as text, line by line, blanks at the ends left out."""
@@ -161,4 +220,5 @@ class ScreenApp(App[int]):
                           force_terminal=True, color_system="truecolor", record=True, legacy_windows=False,
                           safe_box=False)  # fmt: skip
         console.print(self.screen._compositor.render_update(full=True, screen_stack=[], simplify=True))
-        return console.export_svg(title=title)
+        # Some viewers take the no-break spaces at the edges of a text for blanks, and drop them.
+        return console.export_svg(title=title).replace("<svg ", '<svg xml:space="preserve" ', 1)

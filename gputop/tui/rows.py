@@ -11,9 +11,10 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property
 
+from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
-from gputop.domain.problem import INFORMATIONAL, Problem
+from gputop.domain.problem import INFORMATIONAL
 from gputop.domain.reading import Device, Frame, Partition, ProcessReading
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import known
@@ -281,36 +282,18 @@ def host_sort_key(row: Row) -> tuple[tuple[int, int | str], ...]:
 
 def reason(host: Host, as_of: datetime) -> str:
     """Why a host is in trouble and what happens next, in one line; empty for a host that is well."""
-    problem = headline(host)
-    if problem is None or host.link.state not in TROUBLE:
+    link = host.link
+    problem = link.problem
+    if problem is None or link.state not in TROUBLE:
         return ""
     parts = [problem.summary]
-    if host.link.retry_at is not None:
-        seconds = max(0, round((host.link.retry_at - as_of).total_seconds()))
+    if link.retry_at is not None:
+        seconds = max(0, round((link.retry_at - as_of).total_seconds()))
         parts += [f"next try in {seconds} s" if seconds else "trying now", "F5 tries now"]
-    elif problem.hint:
-        parts.append(problem.hint)
-    elif host.link.state in NOT_RETRIED:
-        parts.append("not retried by itself; F5 tries again")
+    else:
+        parts += [problem.hint] if problem.hint else []
+        parts += ["F5 tries again"] if link.state in NOT_RETRIED | {LinkState.STALE} else []
     return "; ".join(parts)
-
-
-def headline(host: Host) -> Problem | None:
-    """The problem to name first."""
-    return host.link.problem
-
-
-def short_model(model: str | None) -> str:
-    """`H100 80GB` from `NVIDIA H100 80GB HBM3`: the maker, the plug and the memory's kind are left out."""
-    if not model:
-        return ""
-    words = [word for word in re.split(r"[\s-]+", model) if word.casefold() not in _NOISE]
-    return " ".join(words) or model
-
-
-_NOISE = frozenset({"nvidia", "tesla", "geforce", "quadro", "hbm3", "hbm3e", "hbm2", "hbm2e", "pcie", "graphics"}) | {
-    f"sxm{number}" for number in range(2, 8)
-}
 
 
 def process_label(command: str) -> str:

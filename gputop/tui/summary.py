@@ -51,7 +51,7 @@ def header(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int, heigh
         case 1:
             lines = [_one_line(fleet, sums, head, look, width)]
         case 2:
-            lines = [_states_line(fleet, head, look, width), _short_sums(sums, head, look, width)]
+            lines = [_states_line(fleet, head, look, width, sums), _short_sums(sums, head, width)]
         case _:
             lines = [
                 _states_line(fleet, head, look, width),
@@ -99,7 +99,8 @@ def _badges(head: Head) -> Spans:
     return tuple(spans)
 
 
-def _states_line(fleet: Fleet, head: Head, look: Look, width: int) -> Spans:
+def _states_line(fleet: Fleet, head: Head, look: Look, width: int, sums: Totals | None = None) -> Spans:
+    """Who, how the hosts are, when. `sums`: memory and power stand here too, as far as there is room."""
     zone = fleet.as_of.astimezone(look.zone)
     brand: Spans = ((" gputop ", "title"),)
     title = remote(head.title, "")
@@ -108,9 +109,16 @@ def _states_line(fleet: Fleet, head: Head, look: Look, width: int) -> Spans:
     right: Spans = (*_badges(head), (f"{zone:%H:%M:%S %Z}  ", "dim"), data_age(fleet), (" ", "text"))
     if not fleet.hosts:
         right = (("connecting ", "dim"),)
+    more: Spans = ()
+    if sums is not None and fleet.hosts:
+        known = (show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes), show.watts(sums.power_watts))
+        more = tuple((f"{text}   ", "strong") for text in known if text != show.ABSENT)
     left: Spans = (*brand, ("   ", "text"), *states(fleet, words=True))
-    if width_of(left) + width_of(right) >= width:
+    if width_of(left) + width_of(more) + width_of(right) >= width:
         left = (*brand, ("  ", "text"), *states(fleet, words=False))
+    while more and width_of(left) + width_of(more) + width_of(right) >= width:
+        more = more[1:]
+    right = (*more, *right)
     return spread(left, right, width)
 
 
@@ -157,16 +165,17 @@ def _tabs_line(head: Head, width: int) -> Spans:
     return spread(_tabs(head), _sorting(head), width)
 
 
-def _short_sums(sums: Totals, head: Head, look: Look, width: int) -> Spans:
+def _short_sums(sums: Totals, head: Head, width: int) -> Spans:
     counts: Spans = (
-        (f"{sums.devices_busy}", "strong"), (" busy ", "dim"), (f"{sums.devices_idle}", "strong"), (" idle ", "dim"),
-        (f"{sums.devices_unknown}", "strong"), (" unknown ", "dim"), (" ", "text"),
+        ("GPUs ", "dim"), (f"{sums.devices_busy}", "strong"), (" busy ", "dim"), (f"{sums.devices_idle}", "strong"),
+        (" idle ", "dim"), (f"{sums.devices_unknown}", "strong"), (" unknown ", "dim"),
     )  # fmt: skip
+    tabs = _tabs(head)
+    if width_of(tabs) + width_of(counts) >= width:
+        counts = counts[1:]
     if head.filter:
-        right: Spans = ((f" {remote(head.filter)} ", "badge"), (f" {head.shown} shown ", "dim"))
-    else:
-        right = (*counts, (show.watts(sums.power_watts), "strong"), (" ", "text"))
-    return spread(_tabs(head), right, width)
+        counts = ((f" {remote(head.filter)} ", "badge"), (f" {head.shown} shown ", "dim"))
+    return spread(tabs, counts, width)
 
 
 def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) -> Spans:

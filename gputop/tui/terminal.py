@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import select
 import signal
 import sys
 import termios
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -22,6 +24,9 @@ RESET = (
 LAST_SECONDS = 2.5
 """Once asked to end, gputop is gone after so long, whatever still hangs."""
 
+WRITE_ATTEMPTS = 20
+WRITE_PAUSE_SECONDS = 0.005
+
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 
 
@@ -34,6 +39,8 @@ class Terminal:
         self.file: IO[str] = os.fdopen(os.dup(self.output), "w", encoding="utf-8", errors="replace", newline="")
         self.modes = _modes(self.input)
         self.exit_code: int | None = None
+        self.is_clean = False
+        """The screen was left in order: leaving it once more would take the cursor back over what was printed since."""
 
     def restore(self) -> None:
         """Give the terminal back. Never blocks; harmless when it is clean already."""
@@ -42,7 +49,8 @@ class Terminal:
                 termios.tcsetattr(self.input, termios.TCSANOW, self.modes)
             except termios.error:
                 pass  # the terminal is gone, nothing is left to restore
-        _write_at_once(self.output, RESET)
+        if not self.is_clean:
+            _write_at_once(self.output, RESET)
 
     def end_soon(self, code: int) -> None:
         """End the process with `code` in `LAST_SECONDS` at the latest, even if the event loop or a write hangs."""
@@ -52,8 +60,19 @@ class Terminal:
             signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
 
     def _end_now(self, number: int, frame: FrameType | None) -> None:
+        self._let_go()
         self.restore()
         os._exit(self.exit_code or 0)
+
+    def _let_go(self) -> None:
+        """Make a thread that still waits for the terminal to take its output go on, elsewhere: nobody else can write
+        as long as it waits."""
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self.file.fileno())
+        signal.signal(signal.SIGUSR1, lambda number, frame: None)  # a handled signal ends the wait
+        for thread in threading.enumerate():
+            if thread.ident is not None and thread is not threading.main_thread():
+                signal.pthread_kill(thread.ident, signal.SIGUSR1)
 
 
 @contextmanager
@@ -110,15 +129,22 @@ def _modes(descriptor: int) -> list[Any] | None:
 
 
 def _write_at_once(descriptor: int, data: bytes) -> None:
-    """Write to a terminal that may be stopped or gone, without waiting for it."""
+    """Write to a terminal that may be slow, stopped or gone, without waiting for it: what it has not yet taken is
+    dropped, so that there is room."""
     try:
         path = os.ttyname(descriptor)
         fresh = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return
     try:
-        os.write(fresh, data)
-    except OSError:
-        pass  # stopped or gone: there is nobody to tell
+        for _ in range(WRITE_ATTEMPTS):
+            try:
+                termios.tcflush(fresh, termios.TCOFLUSH)
+                os.write(fresh, data)
+                return
+            except BlockingIOError:
+                select.select([], [], [], WRITE_PAUSE_SECONDS)  # a write that was given up is not over yet
+    except (OSError, termios.error):
+        pass  # gone: there is nobody to tell
     finally:
         os.close(fresh)

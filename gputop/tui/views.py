@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gputop.catalog import format as show
+from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
 from gputop.domain.reading import ProcessReading
@@ -24,7 +25,6 @@ from gputop.tui.rows import (
     host_sort_key,
     process_label,
     process_rows,
-    short_model,
     trouble_rank,
 )
 
@@ -289,8 +289,8 @@ HOSTS = View(
                    "dim"), width=6, rank=21, right=True,
                sort=lambda row: row.frame and row.frame.host.load_1m, descending=True, letter="l"),
         Column(id="labels", title="LABELS", cell=lambda row, look, width: _text(remote(" ".join(
-                   f"{name}={value}" for name, value in row.host.spec.labels.items()), ""), "dim"), width=14, most=40,
-               rank=23, sort=lambda row: tuple(sorted(row.host.spec.labels.items())) or None),
+                   f"{name}={value}" for name, value in row.host.spec.labels.items()), ""), "dim"), width=14, good=24,
+               most=40, rank=23, sort=lambda row: tuple(sorted(row.host.spec.labels.items())) or None),
     ),
 )  # fmt: skip
 
@@ -336,7 +336,7 @@ PROCESSES = View(
         Column(id="pid", title="PID", cell=lambda row, look, width: ((str(row.pid), "text"),), width=7, rank=4,
                right=True, sort=lambda row: row.pid, letter="p"),
         Column(id="user", title="USER", cell=lambda row, look, width: _text(remote(row.first.user, "")), width=8,
-               most=16, rank=1, sort=lambda row: row.first.user, letter="n"),
+               most=12, rank=1, sort=lambda row: row.first.user, letter="n"),
         Column(id="gpus", title="GPU", cell=lambda row, look, width: _text(row.gpus), width=5, rank=5,
                sort=lambda row: row.gpus or None, letter="g"),
         Column(id="memory", title="MEMORY", cell=lambda row, look, width: _number(show.memory(

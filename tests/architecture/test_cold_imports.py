@@ -30,9 +30,13 @@ def loaded(*argv: str) -> set[str]:
     return set(ran.stderr.rpartition("MODULES ")[2].split())
 
 
-@pytest.mark.parametrize("argv", [["--version"], ["--help"], ["snapshot", "--help"], ["keys"]], ids=" ".join)
+@pytest.mark.parametrize("argv", [["--version"], ["--help"], ["snapshot", "--help"]], ids=" ".join)
 def test_a_command_that_prints_a_line_loads_no_heavy_library(argv: list[str]) -> None:
     assert loaded(*argv) & HEAVY == set()
+
+
+def test_the_list_of_keys_loads_the_settings_and_no_screen() -> None:
+    assert loaded("keys") & {"textual", "asyncssh"} == set()
 
 
 def test_importing_gputop_imports_nothing_else_of_it() -> None:

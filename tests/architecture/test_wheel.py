@@ -96,3 +96,21 @@ def test_the_themes_are_found_from_the_checkout() -> None:
     ran = run(Path(sys.executable).parent / "gputop", "themes")
     assert ran.returncode == 0, ran.stderr
     assert {"gputop-dark", "gputop-light"} <= set(ran.stdout.split())
+
+
+def test_the_example_inventory_is_found_from_the_wheel_and_loads(installed: Path) -> None:
+    check_example(installed / "gputop", installed.parent)
+
+
+def test_the_example_inventory_is_found_from_the_checkout_and_loads() -> None:
+    check_example(Path(sys.executable).parent / "gputop", ROOT)
+
+
+def check_example(program: Path, folder: Path) -> None:
+    """A user without an inventory is told where the example is."""
+    told = run(program, "hosts", "--inventory", "/missing.yaml").stderr
+    example = Path(told.partition(" shows how")[0].split()[-1])
+    assert example.is_relative_to(folder), told
+    ran = run(program, "hosts", "--inventory", str(example))
+    assert ran.returncode == 0, ran.stderr
+    assert "gpu-lab" in ran.stdout

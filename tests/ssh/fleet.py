@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -47,6 +48,15 @@ def free_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
     return port
+
+
+def penalties_off(sshd: str) -> str:
+    """The line that keeps an sshd from banning this machine after some refused logins; empty where it knows no bans
+    (before OpenSSH 9.8)."""
+    said = subprocess.run([sshd, "-V"], capture_output=True, text=True, check=False)
+    version = re.search(r"OpenSSH_(\d+)\.(\d+)", said.stdout + said.stderr)
+    knows_them = version is not None and (int(version[1]), int(version[2])) >= (9, 8)
+    return "PerSourcePenalties no" if knows_them else ""
 
 
 def can_have_own_users() -> bool:
@@ -134,6 +144,7 @@ class Fleet:
         self.user = "ops" if self.own_users else pwd.getpwuid(os.getuid()).pw_name
         self.servers: list[Server] = []
         self._sshd, self._keygen = sshd, keygen
+        self._penalties_off = penalties_off(sshd)
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         if os.geteuid() == 0:
@@ -261,6 +272,7 @@ StrictModes no
 AuthorizedKeysFile {folder}/authorized_keys
 AllowTcpForwarding yes
 {startups}
+{self._penalties_off}
 SetEnv PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin GPUTOP_TEST_SERVER={folder} {environment}
 LogLevel VERBOSE
 """
@@ -322,6 +334,7 @@ def main() -> None:
         (folder / "inventory.yaml").write_text(inventory(fleet))
         print(f"{arguments.count} servers run; gputop --inventory {folder}/inventory.yaml", flush=True)
         print(f"end them with Ctrl-C, or: kill {os.getpid()}", flush=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads us through a pipe sees its end
         signal.pause()
     except KeyboardInterrupt:
         pass

@@ -364,6 +364,17 @@ async def test_accept_new_writes_the_key_to_gputops_own_file_and_knows_it_from_t
         await (await connected(transport, strict)).close()
 
 
+async def test_a_new_key_that_cannot_be_written_down_is_not_accepted(
+    servers: Servers, transport_for: Connecting, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    spec = servers.spec(servers.unknown, host_keys=HostKeyPolicy.ACCEPT_NEW)
+    async with transport_for(spec, own_known_hosts=tmp_path / "file" / "known_hosts") as transport:
+        failure = await refused(transport, spec)
+        assert failure.state is LinkState.HOST_KEY_REJECTED
+        assert f"cannot be written to {tmp_path / 'file' / 'known_hosts'}: " in failure.problem.summary
+
+
 async def test_a_login_that_fails_after_the_handshake_still_remembers_the_new_key_and_a_broken_one_does_not(
     servers: Servers, transport_for: Connecting, tmp_path: Path
 ) -> None:
@@ -611,6 +622,26 @@ async def test_a_server_that_stops_answering_is_lost_when_keepalives_stay_unansw
             assert program.lost is not None
             assert program.lost.problem.kind is ProblemKind.CONNECTION_LOST
             await connection.close()
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_program_is_closed_soon_also_when_the_server_answers_nothing_any_more(
+    servers: Servers, transport_for: Connecting
+) -> None:
+    pid_file, spec = servers.second.home / "frozen.pid", servers.spec(servers.second)
+    async with transport_for(spec) as transport:
+        connection = await connected(transport, spec)
+        assert (await output(connection, f"echo $PPID > {pid_file}"))[1] == 0
+        program = await started(connection, "cat")
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(10):
+                reading = asyncio.create_task(program.read())
+                await program.close()
+                assert await reading == b""
+                await connection.close()
         finally:
             os.kill(pid, signal.SIGKILL)
 

@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.tmux.pane import ROOT, SHOW
+import pytest
+
+from tests.tmux.pane import ROOT, SHOW, modes_left_on
 
 
 @contextmanager
@@ -53,13 +55,42 @@ def test_a_terminal_that_vanishes_ends_it_without_a_signal() -> None:
         assert process.wait(timeout=5) == 128 + signal.SIGHUP
 
 
-def test_a_terminal_that_takes_no_output_does_not_keep_it_from_ending() -> None:
+def rest_of(master: int) -> bytes:
+    """What still comes after the program has ended."""
+    rest = b""
+    while select.select([master], [], [], 0.2)[0]:
+        try:
+            rest += os.read(master, 65536)
+        except OSError:  # all of it came, and the other side is closed
+            break
+    return rest
+
+
+@pytest.mark.parametrize("end", [b"\x03", signal.SIGTERM], ids=["ctrl-c", "SIGTERM"])
+def test_a_terminal_that_takes_no_output_is_left_in_time_and_clean(end: bytes | signal.Signals) -> None:
     with detached() as (process, master):
         read_until(master, b"unreachable")
-        for _ in range(60):  # nobody reads: the terminal's buffer and the queue of writes fill up
+        for _ in range(60):  # nobody reads: the terminal's buffer fills up, and gputop draws no more
             os.write(master, b"G2g1")
-            time.sleep(0.02)
+            time.sleep(0.1)
         began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=6) == 128 + signal.SIGTERM
+        if isinstance(end, bytes):
+            os.write(master, end)
+        else:
+            process.send_signal(end)
+        assert process.wait(timeout=6) == (0 if isinstance(end, bytes) else 128 + end)
         assert time.monotonic() - began < 4
+        assert modes_left_on(b"\x1b[?1049h\x1b[?2004h" + rest_of(master)) == []
+
+
+def test_a_slow_terminal_gets_fewer_pictures_and_the_newest_last() -> None:
+    with detached() as (_, master):
+        read_until(master, b"unreachable")
+        for _ in range(60):
+            os.write(master, b"2G1g")
+            time.sleep(0.1)
+        os.write(master, b"?")
+        time.sleep(0.5)
+        assert len(rest_of(master)) < 100_000  # a picture is 3 kB, and 240 were asked for
+        os.write(master, b"\x1b")
+        read_until(master, b"unreachable")

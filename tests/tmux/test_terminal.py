@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -149,6 +150,22 @@ def test_without_color_the_states_are_words_and_signs() -> None:
     with screen(120, 36, NO_COLOR="1") as pane:
         text = drawn(pane)
         assert "✕ gpu-008  unreachable" in text
+
+
+@pytest.mark.parametrize(
+    "environment", [{"NO_COLOR": "1"}, {"TERM": "screen", "COLORTERM": ""}], ids=["gray", "16-colors"]
+)
+def test_with_few_colors_the_row_under_the_cursor_is_in_reverse(environment: dict[str, str]) -> None:
+    with screen(80, 24, **environment) as pane:
+        drawn(pane)
+        pane.keys("Space")
+        wait_for(lambda: reversed_lines(pane) == [5], "the second row in reverse, and not the marked one")
+
+
+def reversed_lines(pane: Pane) -> list[int]:
+    """Numbers of the lines of which the host's name is drawn in reverse."""
+    lines = pane.tmux("capture-pane", "-e", "-p").splitlines()
+    return [number for number, line in enumerate(lines) if re.match(r"(\x1b\[[0-9;]*m)*\x1b\[[0-9;]*\b7m", line)]
 
 
 def test_the_mouse_is_off_unless_it_is_asked_for() -> None:

@@ -1,11 +1,13 @@
-"""Fleets for tests of the screen: one with every link state and every oddity, and large ones."""
+"""Fleets for tests of the screen, one with every link state and every oddity, and large ones; waiting for a screen."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import structs
+from textual.pilot import Pilot
 
 from gputop.domain.host import Endpoint, Host, HostSpec
 from gputop.domain.link import Link, LinkChange, LinkState
@@ -186,3 +188,12 @@ def wide_fleet(hosts: int, *, at: datetime = NOW, shift: int = 0) -> Fleet:
         state = LinkState.UNREACHABLE if away else LinkState.OK
         made[name] = a_host(name, frame, state, refused if away else None)
     return Fleet(as_of=at, hosts=made)
+
+
+async def until(pilot: Pilot[int], probe: Callable[[], object], tries: int = 100) -> None:
+    """Wait until `probe` is true."""
+    for _ in range(tries):
+        if probe():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("waited in vain")

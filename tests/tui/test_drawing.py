@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from gputop.tui.columns import place
 from gputop.tui.draw import chart, fit, meter, shares, spread, squeeze, to_ascii, trend, width_of
-from gputop.tui.rows import fold, process_label, short_model
+from gputop.tui.rows import fold, process_label
 from gputop.tui.views import GPUS, HOSTS, PROCESSES, View
 
 VALUES = st.lists(st.none() | st.floats(0, 100), max_size=80)
@@ -41,6 +41,10 @@ def test_a_finished_group_of_a_trend_keeps_its_picture_while_time_goes_on() -> N
     assert before[1:-1] == after[1:-1]
     rolled = squeeze(history[43:103], 10, phase=102)
     assert rolled[1:-2] == before[2:-1]
+
+
+def test_a_trend_shows_no_gap_where_it_merely_has_fewer_groups_than_cells() -> None:
+    assert "".join(text for text, _ in trend([50.0] * 60, 14, phase=59)) == "  " + "▄" * 12
 
 
 def test_a_trend_tells_zero_from_nothing_seen() -> None:
@@ -103,21 +107,6 @@ def test_a_wider_pane_never_shows_fewer_columns_of_the_first_rank() -> None:
 def test_40_columns_show_name_utilization_and_memory() -> None:
     ids = [item.column.id for item in place(HOSTS.columns, 39, natural={"host": 8})]
     assert {"sign", "host", "utilization", "memory"} <= set(ids)
-
-
-@pytest.mark.parametrize(
-    ("full", "short"),
-    [
-        ("NVIDIA H100 80GB HBM3", "H100 80GB"),
-        ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
-        ("Tesla V100-PCIE-16GB", "V100 16GB"),
-        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
-        ("NVIDIA", "NVIDIA"),
-        (None, ""),
-    ],
-)
-def test_a_model_is_named_by_what_tells_it_apart(full: str | None, short: str) -> None:
-    assert short_model(full) == short
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
 from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
-from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, wide_fleet
+from tests.tui.builders import NOW, a_gpu_frame, a_host, a_problem, an_app, dark, odd_fleet, until, wide_fleet
 
 
 def table(app: GputopApp) -> FleetTable:
@@ -125,6 +125,16 @@ async def test_letters_typed_into_the_filter_are_no_commands() -> None:
         assert app.fleet_screen.view == "hosts"
 
 
+async def test_while_a_filter_is_typed_the_footer_tells_its_own_keys() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("slash")
+        assert app.screen_lines()[-1].startswith(" ⏎ keep   Esc clear")
+        for key in ("enter", "slash", "escape"):
+            await pilot.press(key)
+        assert app.screen_lines()[-1].startswith(" ? help")
+
+
 async def test_enter_opens_the_host_and_escape_comes_back_to_the_same_row() -> None:
     app = an_app(*odd_fleet())
     async with app.run_test(size=(120, 36)) as pilot:
@@ -187,7 +197,7 @@ async def test_marks_belong_to_rows_and_choose_the_hosts_of_a_retry() -> None:
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: len(names(app)) == 13)
         await pilot.press("space", "j", "V", "f5")
-        assert feed.retried == [("auth-1", "gpu-017", "keys-1")]
+        assert feed.retried == [("gpu-017", "auth-1", "keys-1")]
         await pilot.press("o", "h")
         assert table(app).state.marks == {("auth-1",), ("gpu-017",), ("keys-1",)}
         await pilot.press("ctrl+backslash", "f5")
@@ -250,6 +260,92 @@ async def test_a_snapshot_is_written_where_gputop_was_started(tmp_path: Path, mo
     assert written.name == "gputop-20261201-140322.svg"
     assert "unreachable" in written.read_text()
     assert written.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_snapshot_never_replaces_another_and_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(160, 36)) as pilot:
+        await pilot.press("p", "S", "2", "S")
+        assert str(tmp_path / "gputop-20261201-140322-2.svg") in app.message
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "gputop-20261201-140322-2.svg",
+        "gputop-20261201-140322.svg",
+    ]
+
+
+async def test_a_snapshot_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("S")
+        assert app.message.startswith("cannot write gputop-20261201-140322.svg: ")
+
+
+async def test_what_is_done_with_a_row_holds_the_cursor_on_it() -> None:
+    fleet = wide_fleet(10)
+    well = structs.replace(fleet.hosts["node-0007"], link=fleet.hosts["node-0001"].link)
+    app = an_app(structs.replace(fleet, hosts=fleet.hosts | {"node-0007": well}))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("d", "escape")
+        assert under_cursor(app) == "node-0000"
+        await update(pilot, app, fleet)
+        assert names(app)[0] == "node-0007"
+        assert under_cursor(app) == "node-0000"
+
+
+async def test_a_filter_that_is_given_up_leaves_the_cursor_where_it_was() -> None:
+    app = an_app(*odd_fleet())
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("n", "n", "n")
+        before = under_cursor(app)
+        await pilot.press("slash", *"zzz", "escape")
+        assert under_cursor(app) == before
+        await pilot.press("slash", "exclamation_mark", *before[:1], "x", "x", "enter")
+        assert under_cursor(app) == before
+        await pilot.press("j")
+        after = under_cursor(app)
+        await pilot.press("escape")
+        assert under_cursor(app) == after != before
+
+
+async def test_asking_again_from_a_page_asks_the_host_of_the_page() -> None:
+    fleet, series = odd_fleet()
+    feed = FakeFeed(fleet, series)
+    app = GputopApp(ScreenOptions(theme=dark()), make_feed=lambda: feed)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: len(names(app)) == 13)
+        await pilot.press("space", "n", "d", "f5")
+        assert under_cursor(app) != "gpu-017"
+        assert feed.retried == [(under_cursor(app),)]
+        await pilot.press("question_mark", "f5")
+        assert len(feed.retried) == 1
+
+
+NOT_RUN = ("quit", "quit.now", "suspend", "palette")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (40, 10), (120, 36)])
+@pytest.mark.parametrize("view", ["hosts", "gpus", "processes", "host:gpu-003"])
+async def test_every_command_may_be_run_twice_in_every_view_and_size(
+    view: str, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = an_app(*odd_fleet(), view=view)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        for command in app.commands:
+            app.go(view)
+            await pilot.pause()
+            for _ in range(2):
+                if command.id not in NOT_RUN and command in app.screen.commands:  # type: ignore[attr-defined]
+                    app.action_run(command.id)
+                    await pilot.pause()
+            assert app.return_value is None, command.id
 
 
 async def test_the_palette_offers_every_command_of_the_screen_and_runs_it() -> None:
@@ -375,12 +471,3 @@ class FakeFeed:
 
     async def updates(self) -> AsyncIterator[Update]:
         yield Update(fleet=self.fleet, changed=frozenset(self.fleet.hosts))
-
-
-async def until(pilot: Pilot[int], probe: object, tries: int = 100) -> None:
-    assert callable(probe)
-    for _ in range(tries):
-        if probe():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError("waited in vain")

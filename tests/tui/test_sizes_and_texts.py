@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 
 from gputop.domain.host import HostSpec
@@ -94,3 +95,31 @@ async def test_wide_characters_keep_the_columns_in_line() -> None:
     text = await rendered(fleet, SeriesStore(), theme=dark(), view="processes", size=(120, 20))
     lines = [line for line in text.splitlines() if "python" in line]
     assert len({cell_len(line[: line.index("python")]) for line in lines}) == 1
+
+
+async def test_what_is_wrong_with_a_device_stands_once_on_its_hosts_page() -> None:
+    own = a_problem(ProblemKind.DEVICE_LOST, "it does not answer", hint="reboot")
+    link = structs.replace(own, summary=f"GPU 0 (00000000:19:00.0): {own.summary}")  # as the fleet names it
+    frame = a_gpu_frame("odd", [50.0])
+    host = a_host("odd", frame, LinkState.DEGRADED, link, device_problems={0: (own,)})
+    text = await rendered(Fleet(as_of=NOW, hosts={"odd": host}), SeriesStore(), theme=dark(), view="host:odd")
+    assert text.count("→ reboot") == 1
+    assert frame.devices[0].label in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+async def test_a_page_wraps_what_a_table_cuts(width: int) -> None:
+    command = " ".join(f"--option-{number}=value" for number in range(40))
+    hint = "first " + "do this and then that " * 8 + "last"
+    problem = a_problem(ProblemKind.TOOL_FAILED, "a tool failed", hint=hint)
+    frame = a_gpu_frame("odd", [50.0], processes=(a_process(0, command=command),))
+    host = a_host("odd", frame, LinkState.DEGRADED, problem, problems=(problem,))
+    app = an_app(Fleet(as_of=NOW, hosts={"odd": host}))
+    async with app.run_test(size=(width, 100)) as pilot:
+        await pilot.press("enter")
+        words = " ".join("".join(app.screen_lines()).replace("│", "").split())
+        assert " ".join(hint.split()) in words
+        await pilot.press("3", "d")
+        text = "\n".join(app.screen_lines())
+        assert all(f"--option-{number}=value" in text for number in range(40))
+        assert "everything known at 14:03:22 UTC" in text or width < 60

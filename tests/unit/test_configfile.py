@@ -158,3 +158,9 @@ def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["", "2", "s", "-2s", "+2s", "2 s", "٢s", "nan", "9" * 30 + "h", "1x", ".s", "2s\n"])
 def test_what_is_no_time_is_none(text: str) -> None:
     assert duration(text) is None
+
+
+def test_what_has_no_end_is_not_read_to_it() -> None:
+    problems = read(Path("/dev/zero"), File)
+    assert isinstance(problems, list)
+    assert "is larger than 64 MiB" in str(problems[0])

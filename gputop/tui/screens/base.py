@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from gputop.tui.commands import Command, Scope, in_scope
+from gputop.tui.private_api import EagerScreen
+from gputop.tui.widgets.painted import PAINT_CLASSES
 
 if TYPE_CHECKING:
     from gputop.tui.app import GputopApp
 
 
-class CommandScreen(Screen[None]):
+class CommandScreen(EagerScreen):
     """A screen whose commands are methods `do_…`; what it has no method for, the app does."""
 
+    COMPONENT_CLASSES = PAINT_CLASSES
     scope: Scope = Scope.EVERYWHERE
 
     @property
@@ -33,6 +34,10 @@ class CommandScreen(Screen[None]):
         command = next(command for command in self.gputop.commands if command.id == command_id)
         handler = getattr(self, command.handler, None) or getattr(self.gputop, command.handler)
         handler()
+
+    def targets(self) -> tuple[str, ...]:
+        """Names of the hosts that a command would act on."""
+        return ()
 
     def draw(self) -> None:
         """Draw the app's Fleet."""

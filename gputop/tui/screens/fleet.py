@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.events import Key
 from textual.widgets import Input
 
 from gputop.fleet.fleet import Fleet
@@ -16,8 +16,8 @@ from gputop.query.filter import Predicate, parse_filter
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
-from gputop.tui.draw import Spans, remote
-from gputop.tui.rows import reason
+from gputop.tui.draw import Spans, remote, spread
+from gputop.tui.rows import Key, reason
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import RowScreen
 from gputop.tui.summary import footer, header, header_height, table_header
@@ -41,6 +41,8 @@ class FleetScreen(CommandScreen):
         self.view = view
         self.filter_text = ""
         self.awaits_sort_letter = False
+        self._cursor_before_filter: Key | None = None
+        """While the filter is typed: each letter may hide the row that the whole word shows again."""
         self._passes: Predicate | None = None
         self._summed: Fleet | None = None
         self._totals = Totals()
@@ -120,6 +122,9 @@ class FleetScreen(CommandScreen):
 
     def _footer(self, fleet: Fleet, width: int) -> Spans:
         look = self.gputop.look
+        if self.query_one("#filter-line").has_class("-open"):
+            keys: Spans = ((" ⏎", "key"), (" keep   ", "dim"), ("Esc", "key"), (" clear", "dim"))
+            return look.plain(spread(keys, ((f"{len(self.table.rows)} {self.state.view.noun} ", "dim"),), width))
         if self.awaits_sort_letter:
             columns = [column for column in self.state.view.columns if column.letter]
             spans: Spans = ((" sort by:  ", "strong"),)
@@ -197,8 +202,9 @@ class FleetScreen(CommandScreen):
 
     def _sort_step(self, step: int) -> None:
         sortable = [placed.column.id for placed in self.table.placed if placed.column.sort is not None]
-        here = sortable.index(self.state.sort) if self.state.sort in sortable else 0
-        self._sort_by(sortable[(here + step) % len(sortable)])
+        if sortable:  # else the pane is too small for a table
+            here = sortable.index(self.state.sort) if self.state.sort in sortable else 0
+            self._sort_by(sortable[(here + step) % len(sortable)])
 
     def _sort_by(self, column: str) -> None:
         self.state.sort = column
@@ -213,8 +219,8 @@ class FleetScreen(CommandScreen):
         self.awaits_sort_letter = True
         self._draw_frame()
 
-    def on_key(self, event: Key) -> None:
-        if not self.awaits_sort_letter or event.key in ("o",):
+    def on_key(self, event: events.Key) -> None:
+        if not self.awaits_sort_letter or event.key == "o":
             return
         self.awaits_sort_letter = False
         event.stop()
@@ -243,44 +249,50 @@ class FleetScreen(CommandScreen):
     def targets(self) -> tuple[str, ...]:
         """Hosts of the marked rows, or of the row under the cursor."""
         if self.state.marks:
-            return tuple(dict.fromkeys(key[0] for key in sorted(self.state.marks)))
-        row = self.table.cursor_row
+            marked = {key[0] for key in self.state.marks}
+            return tuple(host.name for host in self.gputop.fleet if host.name in marked)
+        row = self.table.held_row()
         return () if row is None else (row.host.name,)
 
     # --- rows -----------------------------------------------------------------------------------------------
 
     def do_row_open(self) -> None:
-        row = self.table.cursor_row
+        row = self.table.held_row()
         if row is not None:
             self.gputop.go(f"host:{row.host.name}")
 
     def do_row_details(self) -> None:
-        row = self.table.cursor_row
+        row = self.table.held_row()
         if row is not None:
-            self.gputop.push_screen(RowScreen(row))
+            self.gputop.push_screen(RowScreen(row, self.gputop.fleet.as_of))
 
     def do_row_copy(self) -> None:
-        row = self.table.cursor_row
+        row = self.table.held_row()
         if row is not None:
             self.gputop.copy(row)
 
     # --- the filter -----------------------------------------------------------------------------------------
 
     def do_filter(self) -> None:
+        self._cursor_before_filter = self.state.cursor
         self.query_one("#filter-line").add_class("-open")
         self.query_one("#filter", Input).focus()
+        self._draw_frame()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.filter_text = event.value.strip()
         self._passes = parse_filter(self.filter_text) if self.filter_text else None
+        self.state.cursor = self._cursor_before_filter or self.state.cursor
         self._draw_table()
 
     def on_input_submitted(self) -> None:
+        self._cursor_before_filter = None
         self._close_filter()
 
     def _close_filter(self) -> None:
         self.query_one("#filter-line").remove_class("-open")
         self.table.focus()
+        self._draw_frame()
 
     def do_back(self) -> None:
         """Clear what stands between the user and the plain view: the filter, then scrolled columns, then the view."""

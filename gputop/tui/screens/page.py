@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,7 +12,7 @@ from gputop.domain.host import Host
 from gputop.tui import pages
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
-from gputop.tui.draw import Spans, remote
+from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 from gputop.tui.rows import HostRow, Row
 from gputop.tui.screens.base import CommandScreen
@@ -54,6 +55,9 @@ class PageScreen(CommandScreen):
     def hints(self) -> tuple[Command, ...]:
         return tuple(command for command in self.commands if command.id != "help" or not isinstance(self, HelpScreen))
 
+    def do_help_page(self) -> None:
+        self.gputop.do_help()
+
     def do_move_down(self) -> None:
         self.page.scroll_relative(y=1, animate=False)
 
@@ -92,6 +96,9 @@ class HostScreen(PageScreen):
     def _host(self) -> Host | None:
         return self.gputop.fleet.get(self.host)
 
+    def targets(self) -> tuple[str, ...]:
+        return (self.host,)
+
     def do_row_copy(self) -> None:
         host = self._host()
         if host is not None:
@@ -111,15 +118,20 @@ class HostScreen(PageScreen):
 class RowScreen(PageScreen):
     """Every value of one row, as it was when the page was opened."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, as_of: datetime) -> None:
         super().__init__()
         self.row = row
+        self.as_of = as_of
+
+    def targets(self) -> tuple[str, ...]:
+        return (self.row.host.name,)
 
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
 
     def head(self, look: Look, width: int) -> Spans:
-        return ((f" {remote(' '.join(self.row.key))} ", "title"), ("  everything known", "dim"))
+        known = f"everything known at {self.as_of.astimezone(look.zone):%H:%M:%S %Z} "
+        return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((known, "dim"),), width)
 
     def body(self, look: Look, width: int) -> list[Spans]:
         return pages.row_page(self.row, look, width)

@@ -18,7 +18,7 @@ from gputop.tui.draw import Span, Spans, fit
 from gputop.tui.look import Look
 from gputop.tui.rows import GpuRow, Key, Row
 from gputop.tui.views import View, tone, toned
-from gputop.tui.widgets.painted import PAINT_CLASSES, Palette
+from gputop.tui.widgets.painted import Palette
 
 INDENT = 4
 """Cells before a line that spans all columns."""
@@ -65,8 +65,6 @@ class Drawn:
 
 class FleetTable(ScrollView, can_focus=True):
     """Rows of one view of a Fleet with a cursor."""
-
-    COMPONENT_CLASSES = PAINT_CLASSES
 
     class Changed(Message):
         """Cursor, columns or rows are other ones now."""
@@ -166,6 +164,13 @@ class FleetTable(ScrollView, can_focus=True):
     @property
     def cursor_row(self) -> Row | None:
         return self.lines[self.cursor_line][0] if self.cursor_line < len(self.lines) else None
+
+    def held_row(self) -> Row | None:
+        """The row under the cursor, which the cursor stays on from now on: something is done with it."""
+        row = self.cursor_row
+        if row is not None:
+            self.state.cursor = row.key
+        return row
 
     # --- moving ---------------------------------------------------------------------------------------------
 

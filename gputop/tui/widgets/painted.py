@@ -1,4 +1,4 @@
-"""Widgets that draw their lines from spans; colors come from TCSS through component classes."""
+"""Widgets that draw their lines from spans; colors come from TCSS through component classes of their screen."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputop.tui.draw import STYLES, Span, Spans, fit
+from gputop.tui.private_api import ScreenApp
+
+REVERSE = Style(reverse=True)
 
 GROUNDS: tuple[str, ...] = ("row", "cursor", "marked", "head")
 """What a line is drawn on."""
 
 PAINT_CLASSES: set[str] = {f"p--{name}" for name in (*STYLES, *GROUNDS)}
+"""Of the screen, not of each widget: Textual styles every one of them whenever a screen comes to the front."""
 
 
 class Palette:
-    """Styles of one widget by name, looked up once per theme."""
+    """Styles by name for one widget, looked up once per theme in its screen, which must have `PAINT_CLASSES`."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
@@ -29,10 +33,19 @@ class Palette:
     def style(self, name: str, ground: str) -> Style:
         found = self._styles.get((name, ground))
         if found is None:
-            below = self._widget.get_component_rich_style(f"p--{ground}")
-            above = self._widget.get_component_rich_style(f"p--{name}", partial=True)
+            screen = self._widget.screen
+            if ground == "cursor" and self._has_few_colors:
+                return self.style("text", "row") + REVERSE
+            below = screen.get_component_rich_style(f"p--{ground}")
+            above = screen.get_component_rich_style(f"p--{name}", partial=True)
             found = self._styles[name, ground] = below + above
         return found
+
+    @property
+    def _has_few_colors(self) -> bool:
+        """Whether grounds may look alike: then the row under the cursor is drawn in reverse."""
+        app = self._widget.app
+        return isinstance(app, ScreenApp) and app.has_few_colors
 
     def forget(self) -> None:
         self._styles.clear()
@@ -45,9 +58,6 @@ class Palette:
 
 class Lines(Widget):
     """A few fixed lines, such as header and footer. Only lines that changed are painted."""
-
-    COMPONENT_CLASSES = PAINT_CLASSES
-    ground = "row"
 
     def __init__(self, *, id: str | None = None, ground: str = "row") -> None:
         super().__init__(id=id)
@@ -76,8 +86,6 @@ class Lines(Widget):
 
 class Page(ScrollView, can_focus=True):
     """Text longer than the pane, scrolled by lines."""
-
-    COMPONENT_CLASSES = PAINT_CLASSES
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -6,6 +6,7 @@ import argparse
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -200,10 +201,27 @@ def test_this_machine_may_be_named_beside_others(capsys: pytest.CaptureFixture[s
     assert other.startswith("gpu1 ")
 
 
+NO_SCREEN = 'gputop: the screen needs a terminal: {}\n        "gputop snapshot" prints the fleet once\n'
+
+
 def test_without_a_terminal_there_is_no_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "gpu1") == (
-        'gputop: the screen needs a terminal\n        "gputop snapshot" prints the fleet once\n'
-    )
+    assert said(capsys, "gpu1") == NO_SCREEN.format("standard input is no terminal")
+
+
+def test_a_terminal_that_only_prints_lines_gets_no_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert said(capsys, "gpu1") == NO_SCREEN.format("TERM=dumb only prints lines")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_closed_streams_are_as_if_they_led_nowhere(closed: str) -> None:
+    command = f"{sys.executable} -m gputop gpu1 {closed}"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", NO_SCREEN.format("standard input is no terminal"))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -281,3 +299,16 @@ def test_an_old_locale_costs_characters_and_not_the_output() -> None:
     ran = run_program("hosts", "a", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert ran.stdout.splitlines()[1].split()[:2] == [b"a", b"?"]
+
+
+def test_gputop_keys_prints_the_keys_that_the_user_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    settings = tmp_path / "gputop" / "settings.yaml"
+    settings.parent.mkdir()
+    settings.write_text("keymap: {quit: Q}\n")
+    assert code_of("keys") == 0
+    assert re.search(r"^Q +quit ", capsys.readouterr().out, re.MULTILINE)
+    settings.write_text("keymap: [\n")
+    assert "settings.yaml" in said(capsys, "keys")

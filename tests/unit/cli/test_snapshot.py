@@ -120,6 +120,12 @@ async def test_a_host_that_stays_silent_costs_the_wait_and_no_more(capsys: pytes
     assert err.endswith("\r\x1b[K")
 
 
+async def test_hosts_are_listed_however_short_the_wait_is() -> None:
+    collector = Collector([SlowSource()], SystemClock())
+    fleet = await fleet_once(collector, SystemClock(), wait_seconds=0.001, progress=False)
+    assert list(fleet.hosts) == ["a", "b"]
+
+
 async def test_without_a_terminal_nothing_is_said_about_progress(capsys: pytest.CaptureFixture[str]) -> None:
     collector = Collector([SlowSource()], SystemClock())
     await fleet_once(collector, SystemClock(), wait_seconds=1.2, progress=False)
@@ -175,6 +181,7 @@ def test_a_mistake_is_one_clear_line_and_nothing_is_done(
         ("2026-01-02", None),
         ("20260102T030405Z", None),
         ("0001-01-01T00:00:00Z", None),
+        ("1970-01-01T00:00:00Z", None),
         ("9999-12-31T23:59:59-12:00", None),
     ],
 )
@@ -201,23 +208,42 @@ def test_a_file_is_written_instead_of_standard_output(tmp_path: Path, capsys: py
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-def test_a_file_that_cannot_be_written_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["snapshot", "--demo", "--at", AT, "--hosts", "6", "--output", "/missing/fleet.txt"]) == 1
-    assert capsys.readouterr().err == "gputop: cannot write /missing/fleet.txt: No such file or directory\n"
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("/missing/fleet.txt", "cannot write /missing/fleet.txt: there is no folder /missing"),
+        ("/", 'cannot write "/": it is a folder'),
+        ("", "the name of the output file is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_read(
+    output: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["snapshot", "--demo", "--at", AT, "--hosts", "6", "--output", output]) == 2
+    assert capsys.readouterr() == ("", f"gputop: {said}\n")
+
+
+def test_a_disk_that_is_full_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", "--demo", "--at", AT, "--hosts", "6", "--output", "/dev/full"]) == 1
+    assert capsys.readouterr() == ("", "gputop: cannot write /dev/full: No space left on device\n")
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "table", "text", "svg"])
-def test_the_same_moment_gives_the_same_bytes_on_every_run(output: str) -> None:
+def test_the_same_moment_gives_the_same_bytes_everywhere(output: str, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "gputop", "snapshot", "--demo", "--at", AT, "--hosts", "6", "--format", output]
     runs = [
         subprocess.run(
             argv,
-            env={**os.environ, "TZ": zone, "PYTHONHASHSEED": zone[-1], "LC_ALL": "C.UTF-8"},
+            cwd=folder,
+            env={**os.environ, "TZ": zone, "PYTHONHASHSEED": zone[-1], "LC_ALL": locale} | more,
             capture_output=True,
             check=False,
             timeout=DEADLINE_SECONDS,
         )
-        for zone in ("UTC0", "XYZ7")
+        for folder, zone, locale, more in (
+            (tmp_path, "UTC0", "C.UTF-8", {}),
+            ("/", "XYZ7", "C", {"NO_COLOR": "1", "COLUMNS": "60", "TERM": "dumb"}),
+        )
     ]
     assert [run.returncode for run in runs] == [1, 1]
     assert runs[0].stdout == runs[1].stdout
@@ -235,8 +261,8 @@ def test_the_demo_over_ssh_prints_the_whole_fleet(capsys: pytest.CaptureFixture[
     document = json.loads(capsys.readouterr().out)
     assert document["source"] == "demo"
     states = [host["link"]["state"] for host in document["hosts"]]
-    assert states.count("unreachable") >= 1
-    assert "connecting" not in states
+    assert {"unreachable", "stale", "degraded", "ok"} == set(states)
+    assert "lost" in {device["state"] for host in document["hosts"] for device in host["devices"]}
     assert document["totals"]["devices"] > 20
 
 
@@ -244,7 +270,9 @@ def test_without_a_terminal_the_demo_prints_a_table_and_says_so(capsys: pytest.C
     assert main(["demo", "--hosts", "6"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("6 hosts ")
-    assert err == "gputop: no terminal, so this is a snapshot of the demo fleet; in a terminal it is live\n"
+    assert err == (
+        "gputop: standard input is no terminal, so this is a snapshot of the demo fleet; in a terminal it is live\n"
+    )
 
 
 def test_in_a_terminal_the_table_has_color_and_fits() -> None:

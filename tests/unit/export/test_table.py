@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -14,7 +13,7 @@ from gputop.domain.event import FrameReceived, HostsChanged, LinkChanged
 from gputop.domain.link import LinkState
 from gputop.domain.problem import ProblemKind
 from gputop.domain.reading import Device, ProcessReading
-from gputop.export.to_table import short_model, to_table
+from gputop.export.to_table import to_table
 from gputop.fleet.demo import demo_fleet
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.reduce import reduce
@@ -47,6 +46,15 @@ def test_trouble_is_on_top_with_its_reason_under_it() -> None:
     assert body[0].startswith("✕ gone")
     assert body[1] == "    no route; look"
     assert body[2].startswith("● good")
+
+
+def test_a_table_promises_no_further_try() -> None:
+    refused = a_problem(ProblemKind.CONNECTION_REFUSED, "refused", hint="is sshd running there?")
+    events = [
+        HostsChanged(source="ssh", hosts=(a_spec("gone"),)),
+        LinkChanged(host="gone", link=a_link(LinkState.UNREACHABLE, problem=refused, attempts=1, retry_at=START)),
+    ]
+    assert table(reduce(Fleet(as_of=START), events, START))[-1] == "    refused; is sshd running there?"
 
 
 def test_units_stand_with_the_numbers_and_the_zone_with_the_time() -> None:
@@ -100,18 +108,3 @@ def test_text_from_a_server_can_draw_nothing() -> None:
 def test_a_host_that_cannot_be_reached_shows_no_old_numbers_as_if_they_were_new() -> None:
     line = next(line for line in table(DEMO) if line.startswith("✕"))
     assert "%" not in line
-
-
-@pytest.mark.parametrize(
-    ("model", "short"),
-    [
-        ("NVIDIA H100 80GB HBM3", "H100 80GB"),
-        ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
-        ("Tesla T4", "T4"),
-        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
-        ("NVIDIA", "NVIDIA"),
-        (None, ""),
-    ],
-)
-def test_a_model_is_named_as_people_say_it(model: str | None, short: str) -> None:
-    assert short_model(model) == short

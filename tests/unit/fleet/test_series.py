@@ -35,3 +35,23 @@ def test_a_forgotten_host_has_no_history() -> None:
     store.push("h", a_frame(START))
     store.forget({"h"})
     assert set(store.trend("h", "GPU-0", "utilization_percent", START)) == {None}
+
+
+def test_a_bucket_that_has_just_begun_holds_the_value_that_still_counts() -> None:
+    store = SeriesStore()
+    store.push("h", a_frame(START + timedelta(seconds=BUCKET_SECONDS - 1), interval_seconds=2.0))
+    just_begun = START + timedelta(seconds=BUCKET_SECONDS)
+    assert store.trend("h", "GPU-0", "utilization_percent", just_begun)[-2:] == [50.0, 50.0]
+    assert store.trend("h", "GPU-0", "utilization_percent", just_begun + timedelta(seconds=BUCKET_SECONDS))[-1] is None
+
+
+def test_values_that_come_less_often_than_buckets_pass_leave_no_gaps() -> None:
+    store = SeriesStore()
+    for tick in range(4):
+        at = START + tick * timedelta(seconds=30)
+        store.push("h", a_frame(at, utilization=(10.0 * tick,), interval_seconds=30.0))
+    newest = START + timedelta(seconds=90)
+    per_value = int(30 / BUCKET_SECONDS)
+    assert store.trend("h", "GPU-0", "utilization_percent", newest)[-1 - 3 * per_value :] == [
+        *[0.0] * per_value, *[10.0] * per_value, *[20.0] * per_value, 30.0,
+    ]  # fmt: skip

@@ -77,6 +77,7 @@ def test_a_pattern_stands_for_names(pattern: str, right: str) -> None:
         ("", "is empty"),
         ("a,,b", "is empty"),
         ("a!b", 'holds "!"'),
+        ("a" * 256, "a host name of 256 characters"),
     ],
 )
 def test_a_bad_pattern_names_no_host_and_says_why(pattern: str, reason: str) -> None:

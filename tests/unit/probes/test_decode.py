@@ -116,12 +116,16 @@ def test_after_a_hello_everything_carried_is_forgotten(greeted: Assembler) -> No
         {"processes": {"device_index": [0, 1], "pid": [1]}},
         {"processes": {"device_index": [2], "pid": [1]}},
         {"processes": {"device_index": [-1], "pid": [1]}},
-        {"processes": {"device_index": [0], "pid": [1], "started_at": [1e30]}},
+        {"processes": {"device_index": [0], "pid": [-1]}},
+        {"processes": {"device_index": [0] * 20_000, "pid": [1] * 20_000}},
         {"processes": {"pid": [1]}},
         {"partitions": {"device_index": [5]}},
         {"device_problems": {"2": []}},
         {"problems": [{"kind": "never heard of", "summary": "x"}]},
         {"t": 1e300},
+        {"t": 253402300799.0},
+        {"interval": 1e300},
+        {"interval": 0},
         {"n": "first"},
     ],
 )
@@ -130,6 +134,66 @@ def test_a_bad_frame_is_a_value_and_changes_nothing(greeted: Assembler, bad: dic
     assert isinstance(take(greeted, frame(**{"n": 2, "columns": {"utilization_percent": [3, 4]}, **bad})), BadLine)
     after = complete(greeted, frame())
     assert after == before
+
+
+def test_a_value_that_cannot_be_true_is_absent_and_the_others_stand(greeted: Assembler) -> None:
+    found = complete(
+        greeted,
+        frame(
+            columns={
+                "utilization_percent": [-1, 50],
+                "power_watts": [300, 1e300],
+                "memory_total_bytes": [10**30, 1],
+                "temperature_celsius": [-300, 40],
+                "fan_percent": [120, 40],
+            },
+            host={"memory_used_bytes": -5, "load_1m": 1.5},
+            processes={
+                "device_index": [0, 0],
+                "pid": [1, 2],
+                "memory_used_bytes": [-5, 5],
+                "started_at": [253402300799.0, 1.7e9],
+            },
+            partitions={"device_index": [0], "memory_total_bytes": [-1]},
+        ),
+    )
+    assert found.column("utilization_percent") == [None, 50]
+    assert found.column("power_watts") == [300, None]
+    assert found.column("memory_total_bytes") == [None, 1]
+    assert found.column("temperature_celsius") == [None, 40]
+    assert found.column("fan_percent") == [120, 40]
+    assert (found.host.memory_used_bytes, found.host.load_1m) == (None, 1.5)
+    assert [process.memory_used_bytes for process in found.processes] == [None, 5]
+    assert [process.started_at for process in found.processes] == [None, datetime.fromtimestamp(1.7e9, UTC)]
+    assert found.partitions[0].memory_total_bytes is None
+
+
+def test_texts_and_problems_are_cut_to_a_size_for_people() -> None:
+    assembler = Assembler()
+    long = "x" * 100_000
+    assert take(assembler, hello(facts={"hostname": long}, devices={"index": [0], "model": [long]})) is None
+    far = [{"kind": "tool-failed", "summary": long, "detail": long, "hint": long, "since": "9999-12-31T23:59:59Z"}]
+    found = complete(
+        assembler,
+        frame(
+            columns={"throttle_reasons": [[long] * 100]},
+            processes={"device_index": [0], "pid": [1], "command": [long]},
+            problems=far * 1000,
+            device_problems={"0": far},
+        ),
+    )
+    assert len(repr(found)) < 400_000
+    assert found.problems[0].since is None
+    assert len(found.problems) < 100
+
+
+def test_a_time_without_a_zone_is_no_time(greeted: Assembler) -> None:
+    naive = {"kind": "tool-failed", "summary": "x", "since": "2024-01-01T00:00:00"}
+    assert complete(greeted, frame(problems=[naive])).problems[0].since is None
+
+
+def test_more_devices_than_any_server_has_are_refused() -> None:
+    assert isinstance(take(Assembler(), hello(devices={"index": [0] * 5000})), BadLine)
 
 
 def test_a_frame_before_the_hello_is_bad() -> None:

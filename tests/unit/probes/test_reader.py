@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.probes.reader import WireReader
+from gputop.probes.reader import BURST_BYTES, RATE_BYTES_PER_SECOND, Allowance, WireReader
 
 TOKEN = "cafe0123"
 
@@ -33,3 +33,15 @@ def test_a_line_that_is_too_long_is_dropped_and_the_next_one_read() -> None:
     assert reader.long_lines == 1
     assert reader.feed(b"cafe0123 " + b"y" * 40 + b"\ncafe0123 2\n") == [b"2"]
     assert reader.long_lines == 2
+
+
+def test_a_server_may_say_a_lot_at_once_and_then_much_for_ever() -> None:
+    allowance = Allowance(now=100.0)
+    second = b"x" * (RATE_BYTES_PER_SECOND - 1)
+    assert allowance.spend(b"x" * BURST_BYTES, 100.0)
+    assert all(allowance.spend(second, 101.0 + passed) for passed in range(50))
+    assert not allowance.spend(b"xx" * BURST_BYTES, 151.0)
+
+
+def test_short_lines_are_counted_as_more_than_their_bytes() -> None:
+    assert not Allowance(now=0.0).spend(b"\n" * (BURST_BYTES // 100), 0.0)

@@ -15,6 +15,7 @@ from gputop.domain.host import Endpoint
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.reading import Frame
+from gputop.probes.reader import BURST_BYTES
 from gputop.probes.session import Session
 from tests.fakes.builders import a_spec
 from tests.fakes.clock import ManualClock
@@ -230,6 +231,32 @@ async def test_an_account_without_a_shell_is_unsupported_in_the_words_of_the_ser
         failure = await scene.failure()
         assert (failure.state, failure.problem.kind) == (LinkState.UNSUPPORTED, ProblemKind.NO_SHELL)
         assert failure.problem.detail == (said.decode().strip() or None)
+        assert said.decode().strip() in failure.problem.summary
+
+
+async def test_a_shell_that_never_starts_anything_is_told_apart_from_an_agent_that_never_spoke() -> None:
+    summaries = []
+    for said in (b"", b"token\n"):
+        async with playing() as scene:
+            process = await scene.process()
+            process.output.put_nowait(said.replace(b"token", process.token.encode()) or b"Password: ")
+            await settle()
+            await scene.clock.advance(31)
+            summaries.append((await scene.failure()).problem.summary)
+    assert summaries == ["connected, but the login shell starts nothing", "connected, but the agent never spoke"]
+
+
+@pytest.mark.parametrize("shell", [True, False])
+async def test_a_server_that_prints_without_end_is_cut_off(shell: bool) -> None:
+    async with playing() as scene:
+        process = await scene.process()
+        if shell:
+            process.say(HELLO)
+        for _ in range(BURST_BYTES // 60_000 + 1):
+            process.output.put_nowait(b"y" * 60_000)
+        failure = await scene.failure()
+        assert (failure.state, failure.problem.kind) == (LinkState.STALE, ProblemKind.PROTOCOL)
+        assert process.closed
 
 
 async def test_a_lost_connection_is_told_as_the_transport_tells_it() -> None:

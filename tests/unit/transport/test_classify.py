@@ -32,7 +32,7 @@ TABLE: list[tuple[BaseException, dict[str, Any], LinkState, ProblemKind]] = [
     (os_error(errno.EHOSTUNREACH), {}, UNREACHABLE, ProblemKind.NO_ROUTE),
     (os_error(errno.ENETUNREACH), {}, UNREACHABLE, ProblemKind.NO_ROUTE),
     (os_error(errno.ETIMEDOUT), {}, UNREACHABLE, ProblemKind.TIMED_OUT),
-    (os_error(errno.EMFILE), {}, UNREACHABLE, ProblemKind.NO_ROUTE),
+    (os_error(errno.EMFILE), {}, UNREACHABLE, ProblemKind.TOO_MANY_FILES),
     (socket.gaierror(socket.EAI_NONAME, "not known"), {}, UNREACHABLE, ProblemKind.NAME_UNKNOWN),
     (TimeoutError(), {"phase": Phase.REACHING}, UNREACHABLE, ProblemKind.TIMED_OUT),
     (TimeoutError(), {"phase": Phase.INTRODUCING}, UNREACHABLE, ProblemKind.TIMED_OUT),
@@ -45,6 +45,13 @@ TABLE: list[tuple[BaseException, dict[str, Any], LinkState, ProblemKind]] = [
         UNREACHABLE,
         ProblemKind.PROXY_FAILED,
     ),
+    (
+        asyncssh.DisconnectError(2, "Too many banner lines"),
+        {"phase": Phase.INTRODUCING},
+        UNREACHABLE,
+        ProblemKind.PROTOCOL,
+    ),
+    (TimeoutError(), {"phase": Phase.INTRODUCING, "greeting": b"220 mail\r\n"}, UNREACHABLE, ProblemKind.PROTOCOL),
     (asyncssh.ConnectionLost("x"), {"phase": Phase.KEY_EXCHANGE}, UNREACHABLE, ProblemKind.CONNECTION_LOST),
     (asyncssh.ConnectionLost("x"), {"phase": Phase.SESSION}, UNREACHABLE, ProblemKind.CONNECTION_LOST),
     (asyncssh.KeyExchangeFailed("x"), {"phase": Phase.KEY_EXCHANGE}, UNREACHABLE, ProblemKind.KEY_EXCHANGE_FAILED),
@@ -99,6 +106,17 @@ def test_every_error_has_its_state_its_kind_one_line_and_a_next_step(
     assert failure.problem.summary
     assert "\n" not in failure.problem.summary
     assert failure.problem.hint
+
+
+def test_what_a_server_says_instead_of_its_version_is_repeated() -> None:
+    attempt = Attempt(target="a@b:22", phase=Phase.INTRODUCING, greeting=b"\r\nExceeded MaxStartups\r\nbye")
+    assert classify(asyncssh.ConnectionLost("x"), attempt).problem.summary.endswith("at once: Exceeded MaxStartups")
+    assert classify(TimeoutError(), attempt).problem.summary.endswith("does not speak SSH: Exceeded MaxStartups")
+
+
+def test_the_last_line_of_a_proxy_command_is_repeated() -> None:
+    attempt = Attempt(target="a@b:22", phase=Phase.INTRODUCING, proxy=True, proxy_said=b"trying\nnc: no route\n")
+    assert classify(asyncssh.ConnectionLost("x"), attempt).problem.summary.endswith(": nc: no route")
 
 
 def test_what_a_jump_host_could_not_reach_names_the_jump_host() -> None:

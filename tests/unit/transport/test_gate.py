@@ -96,9 +96,12 @@ async def test_forgetting_ends_a_pause() -> None:
     clock, inside, leave = ManualClock(), set[int](), asyncio.Event()
     gate = Gate(clock)
     gate.dropped("a")
-    gate.forget()
-    task = asyncio.create_task(hold(gate, "a", inside, 0, leave))
+    waiting = asyncio.create_task(hold(gate, "a", inside, 0, leave))
     await settle()
-    assert inside == {0}
+    assert inside == set()
+    gate.forget()
+    coming = asyncio.create_task(hold(gate, "a", inside, 1, leave))
+    await settle()
+    assert inside == {0, 1}
     leave.set()
-    await task
+    await asyncio.gather(waiting, coming)

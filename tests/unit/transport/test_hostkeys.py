@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.domain.problem import ProblemKind
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.transport.hostkeys import (
     Judgement,
     KnownHosts,
@@ -156,6 +156,20 @@ def test_a_new_own_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE(known.own.stat().st_mode) == 0o600
 
 
+def rejected(known: str, *, direct: bool = True) -> Problem:
+    return rejection(
+        judge(parse(known.encode(), "kh").entries("h"), "ssh-ed25519", blob(1)),
+        host="h",
+        port=22,
+        algorithm="ssh-ed25519",
+        blob=blob(1),
+        checking="ask",
+        bad_lines=["kh:9"],
+        add_to="kh",
+        direct=direct,
+    )
+
+
 @pytest.mark.parametrize(
     ("known", "kind"),
     [
@@ -166,15 +180,17 @@ def test_a_new_own_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
     ],
 )
 def test_a_rejection_names_the_fingerprint_the_entry_and_the_next_step(known: str, kind: ProblemKind) -> None:
-    verdict = judge(parse(known.encode(), "kh").entries("h"), "ssh-ed25519", blob(1))
-    problem = rejection(
-        verdict, host="h", port=22, algorithm="ssh-ed25519", blob=blob(1), checking="ask", bad_lines=["kh:9"]
-    )
+    problem = rejected(known)
     assert problem.kind is kind
     assert fingerprint(blob(1)) in problem.summary
     assert ("kh:1" in problem.summary) is bool(known)
     assert "kh:9" in (problem.detail or "")
     assert problem.hint
+
+
+def test_ssh_keyscan_is_named_only_where_it_works() -> None:
+    assert "ssh-keyscan -p 22 h >> kh" in (rejected("").hint or "")
+    assert "ssh-keyscan" not in (rejected("", direct=False).hint or "")
 
 
 @given(st.binary(max_size=400))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NoReturn
 
 import asyncssh
 import pytest
@@ -32,6 +34,13 @@ def logging_in(*identities: Path, **fields: object) -> Resolved:
     return Resolved(alias="h", hostname="h", user="u", identities=paths, **fields)  # type: ignore[arg-type]
 
 
+def refusing(number: int) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
 async def offered(ring: Keyring, resolved: Resolved) -> list[bytes]:
     async with ring.offer(resolved) as offer:
         return [pair.public_data for pair in offer.pairs]
@@ -55,6 +64,21 @@ async def test_a_file_that_is_no_key_is_named_and_the_others_are_offered(tmp_pat
     async with Keyring().offer(logging_in(tmp_path / "junk", tmp_path / "id")) as offer:
         assert len(offer.pairs) == 1
         assert str(tmp_path / "junk") in offer.unreadable[0]
+
+
+async def test_a_key_whose_rights_were_corrected_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring, key = Keyring(), write_key(tmp_path / "id")
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", refusing(errno.EACCES))
+        assert await offered(ring, logging_in(tmp_path / "id")) == []
+    assert await offered(ring, logging_in(tmp_path / "id")) == [key.public_data]
+
+
+async def test_a_limit_of_our_own_is_no_fault_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_key(tmp_path / "id")
+    monkeypatch.setattr("builtins.open", refusing(errno.EMFILE))
+    with pytest.raises(OSError, match="Too many open files"):
+        await offered(Keyring(), logging_in(tmp_path / "id"))
 
 
 @pytest.mark.parametrize("kind", ["openssh", "pkcs8-pem"])

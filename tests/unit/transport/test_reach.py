@@ -80,7 +80,19 @@ async def test_a_server_that_hangs_up_counts_as_an_answer() -> None:
         assert not waiting.done()
         server.accept()[0].close()
         async with asyncio.timeout(10):
-            await waiting
+            assert await waiting == b""
+        sock.close()
+
+
+async def test_the_first_bytes_are_looked_at_and_stay() -> None:
+    with listener() as server:
+        sock = await connect_socket([Address(socket.AF_INET, server.getsockname())])
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.sendall(b"HTTP/1.1 400")
+            async with asyncio.timeout(10):
+                assert await introduced(sock) == b"HTTP/1.1 400"
+        assert sock.recv(100) == b"HTTP/1.1 400"
         sock.close()
 
 
