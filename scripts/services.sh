@@ -16,6 +16,13 @@ command -v gcc >/dev/null 2>&1 || lacks gcc
 command -v ps >/dev/null 2>&1 || lacks procps
 command -v ip >/dev/null 2>&1 || lacks iproute2
 command -v sudo >/dev/null 2>&1 || lacks sudo
+command -v munged >/dev/null 2>&1 || lacks munge
+command -v slurmctld >/dev/null 2>&1 || lacks slurmctld
+command -v slurmd >/dev/null 2>&1 || lacks slurmd
+command -v scontrol >/dev/null 2>&1 || lacks slurm-client
+command -v etcd >/dev/null 2>&1 || lacks etcd-server
+command -v kubectl >/dev/null 2>&1 || lacks kubernetes-client
+command -v xz >/dev/null 2>&1 || lacks xz-utils
 command -v ipmi_sim >/dev/null 2>&1 || lacks openipmi
 command -v ipmitool >/dev/null 2>&1 || lacks ipmitool
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lacks python3-venv
