@@ -23,6 +23,7 @@ command -v scontrol >/dev/null 2>&1 || lacks slurm-client
 command -v etcd >/dev/null 2>&1 || lacks etcd-server
 command -v kubectl >/dev/null 2>&1 || lacks kubernetes-client
 command -v xz >/dev/null 2>&1 || lacks xz-utils
+command -v openssl >/dev/null 2>&1 || lacks openssl
 command -v ipmi_sim >/dev/null 2>&1 || lacks openipmi
 command -v ipmitool >/dev/null 2>&1 || lacks ipmitool
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || lacks python3-venv
