@@ -70,6 +70,13 @@ golden: dev-env ## accept the screens as they are now (look at the diff before y
 bench: dev-env ## measure gputop itself against its targets
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: gpu-check
+gpu-check: ## check the agent on this machine's NVIDIA GPUs (no network, 3 minutes; see docs/accuracy.md)
+	@python=python3; [ -x $(BIN)/python ] && python=$(BIN)/python; \
+	$$python -c 'import pynvml' 2>/dev/null || \
+	{ echo "needs nvidia-ml-py; or carry one file here: scripts/gpu_check --pack gpu-check.pyz"; exit 1; }; \
+	$$python scripts/gpu_check $(ARGS)
+
 .PHONY: services
 services: ## install what the tests against real services need (Debian, Ubuntu)
 	@sh scripts/services.sh

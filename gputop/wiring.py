@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gputop.actions.acts import Acts
     from gputop.actions.plan import BackEnds
     from gputop.fleet.observer import FleetObserver
+    from gputop.health.xid import Catalog
+    from gputop.readers.load import Recording
     from gputop.transport.runner import ProgramRunner
 
 FILES_PER_HOST = 4
@@ -58,7 +60,25 @@ def make_collector(
         from gputop.transport.process import ProcessTransport
 
         sources.append(AgentSource("local", ProcessTransport(), local, clock))
-    return Collector(sources, clock)
+    return Collector(sources, clock, catalog=xid_catalog())
+
+
+def make_file_collector(recordings: Sequence[Recording], *, clock: Clock | None = None) -> Collector:
+    """A Collector over recordings of tools."""
+    from gputop.sources.file import FileSource
+
+    clock = clock or SystemClock()
+    return Collector([FileSource(recordings, clock)], clock, catalog=xid_catalog())
+
+
+def xid_catalog() -> Catalog:
+    """gputop's catalog of Xids with what the user changes; without that when the user's file has mistakes, which a
+    command says before it comes here."""
+    from gputop.health.catalog import default_catalog, load
+    from gputop.settings.locations import xid_file
+
+    catalog = load(xid_file())
+    return default_catalog() if isinstance(catalog, list) else catalog
 
 
 def make_runner(

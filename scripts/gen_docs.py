@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
+from readings import live, readings
+
 from gputop.cli.main import COMMANDS as CLI_COMMANDS
 from gputop.cli.main import SCREEN, Command, parser_for
 from gputop.domain import backend
@@ -185,6 +187,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "example-inventory": example_inventory,
     "scheduler-keys": lambda: back_end_keys(*(kind.__name__ for kind in get_args(backend.SchedulerSpec))),
     "power-keys": lambda: back_end_keys(*(kind.__name__ for kind in get_args(backend.PowerSpec))),
+    "readings": readings,
+    "live": live,
 }
 
 

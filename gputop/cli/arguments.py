@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         before, after = _split_at_dashes(argv)
         args, words = self.parse_known_args(before)
         for word in words:
-            if word.startswith("-"):
+            if word.startswith("-") and word != "-":
                 sys.exit(self._unknown_option(word))
         args.hosts, args.literal_hosts = words, after
         return args

@@ -34,6 +34,8 @@ class Command:
     summary: str
     group: str
     takes_hosts: bool = False
+    takes_files: bool = False
+    """Its words are files."""
     has_screen: bool = False
     """Whether the options about the look of the screen apply."""
     act: str = ""
@@ -50,6 +52,7 @@ def _act(name: str, summary: str) -> Command:
 COMMANDS: tuple[Command, ...] = (
     Command("snapshot", "gputop.cli.snapshot", "print the fleet once", "watch", takes_hosts=True, has_screen=True),
     Command("demo", "gputop.cli.demo", "the screen on a simulated fleet", "watch", has_screen=True),
+    Command("read", "gputop.cli.read", "show saved output of tools", "watch", takes_files=True, has_screen=True),
     Command("hosts", "gputop.cli.hosts", "print the resolved inventory; --check tries each host", "fleet", True),
     _act("drain", "give hosts no new work, wait for what runs, verify that every GPU is empty"),
     _act("cordon", "give hosts no new work; what runs goes on"),
@@ -112,7 +115,7 @@ def _run(argv: list[str]) -> int:
     parser = parser_for(command)
     args = parser.parse_words(rest)
     hosts = args.hosts + args.literal_hosts
-    if hosts and not command.takes_hosts:
+    if hosts and not (command.takes_hosts or command.takes_files):
         return diagnostics.fail(
             f'"{parser.prog}" takes no hosts, and got "{hosts[0]}"', f'"{parser.prog} --help" lists its options'
         )
@@ -138,7 +141,8 @@ def _parser(command: Command) -> Parser:
         parser = Parser("gputop", "gputop [COMMAND] [OPTION ...] [HOST ...]", _overview() + hosts, EXAMPLES)
     else:
         name = f"gputop {command.name}"
-        usage = f"{name} [OPTION ...] [HOST ...]" if command.takes_hosts else f"{name} [OPTION ...]"
+        words = " [HOST ...]" if command.takes_hosts else " FILE ..." if command.takes_files else ""
+        usage = f"{name} [OPTION ...]{words}"
         parser = Parser(name, usage, _sentence(command.summary) + hosts, "")
     if command.takes_hosts:
         arguments.add_host_options(parser)

@@ -17,6 +17,7 @@ from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 from gputop.configfile import ConfigProblem, duration
 from gputop.domain.host import INTERVAL_SECONDS, HostSpec
+from gputop.health.catalog import load as load_catalog
 from gputop.inventory import load as inventory_files
 from gputop.inventory.expand import BadPattern, unfit
 from gputop.inventory.load import Inventory
@@ -86,10 +87,13 @@ def selection(args: argparse.Namespace, *, may_be_empty: bool = False) -> Select
 
 
 def preferences(args: argparse.Namespace) -> Settings | Exit:
-    """The user's settings with the options of the command line applied."""
+    """The user's settings with the options of the command line applied. All files of the user are looked through."""
     settings = settings_file.load(locations.settings_file())
     if isinstance(settings, list):
         return report(settings)
+    xids = load_catalog(locations.xid_file())
+    if isinstance(xids, list):
+        return report(xids)
     said = {key: value for key in ("theme", "ascii", "mouse") if (value := getattr(args, key, None)) is not None}
     return replace(settings, **said)
 

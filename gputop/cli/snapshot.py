@@ -157,8 +157,9 @@ def _read_demo(args: argparse.Namespace, wait: float, canvas: Canvas | None) -> 
     if at is None:
         return diagnostics.fail(f'--at "{args.at}" is not a time such as {EXAMPLE_TIME}')
     from gputop.fleet.demo import demo_fleet
+    from gputop.wiring import xid_catalog
 
-    return demo_fleet(seed, hosts, at)
+    return demo_fleet(seed, hosts, at, xid_catalog())
 
 
 def _unknown_host(canvas: Canvas | None, names: set[str]) -> Exit | None:

@@ -11,7 +11,7 @@ from gputop.domain.backend import PowerSpec, SchedulerSpec
 from gputop.domain.link import Link, LinkChange
 from gputop.domain.policy import POLICY, Policy
 from gputop.domain.problem import Problem
-from gputop.domain.reading import Frame
+from gputop.domain.reading import DeviceEvent, Frame
 
 INTERVAL_SECONDS = (0.1, 3600.0)
 """The shortest and the longest time between two frames that may be asked for."""
@@ -90,6 +90,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """Of the newest frame, with the time each was first seen, and what the inventory expects and the host lacks."""
     device_problems: dict[int, tuple[Problem, ...]] = {}
     """Likewise, by position in `frame.devices`."""
+    events: tuple[DeviceEvent, ...] = ()
+    """Of all frames, oldest first, at most 1,000."""
     link_history: tuple[LinkChange, ...] = ()
     """Newest last, at most 32."""
     clock_skew_seconds: float | None = None

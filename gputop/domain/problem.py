@@ -20,10 +20,13 @@ class ProblemKind(StrEnum):
     DEVICE_LOST = "device-lost"
     REQUIRES_RESET = "requires-reset"
     DEVICE_ERROR = "device-error"
+    INFOROM_CORRUPTED = "inforom-corrupted"
     DEVICES_MISSING = "devices-missing"
     NO_DEVICES = "no-devices"
     PROBE_HUNG = "probe-hung"
     PROCESSES_UNRELIABLE = "processes-unreliable"
+    KERNEL_LOG = "kernel-log"
+    """It cannot be read, or not all of it is told."""
     UNREADABLE_FILE = "unreadable-file"
     # the agent
     AGENT_FAILED = "agent-failed"
@@ -74,5 +77,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     """When it was first seen, UTC; `None` when not known."""
 
 
-INFORMATIONAL: frozenset[ProblemKind] = frozenset({ProblemKind.PROCESSES_UNRELIABLE, ProblemKind.SSH_CONFIG})
+INFORMATIONAL: frozenset[ProblemKind] = frozenset(
+    {ProblemKind.PROCESSES_UNRELIABLE, ProblemKind.SSH_CONFIG, ProblemKind.INFOROM_CORRUPTED, ProblemKind.KERNEL_LOG}
+)
 """Kinds that are worth saying but do not make a host degraded."""

@@ -202,6 +202,8 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     """The highest CUDA version that the driver supports; not the toolkit's."""
     os_name: str | None = None
     python_version: str | None = None
+    kernel_log: str | None = None
+    """How the kernel log is followed: `/dev/kmsg`, `dmesg` or `journalctl`; `None`: it is not."""
 
 
 class HostReading(Struct, frozen=True, kw_only=True):
@@ -218,6 +220,27 @@ class HostReading(Struct, frozen=True, kw_only=True):
     agent_memory_bytes: int | None = None
 
 
+class DeviceEvent(Struct, frozen=True, kw_only=True):
+    """One line of a server's log about a device: an Xid, an SXid, a device that fell off the bus."""
+
+    at: datetime | None = None
+    """UTC; `None` where the log has no date, such as seconds since boot."""
+    kind: str
+    """`xid`, `sxid`, `fell-off-bus`, …"""
+    code: int | None = None
+    pci_bus_id: str | None = None
+    pid: int | None = None
+    process: str | None = None
+    message: str
+    """The line without its time stamp. Untrusted text."""
+    severity: str | None = None
+    """What it asks for, of `health.xid.SEVERITIES`; `None`: the catalog does not say."""
+    meaning: str | None = None
+    """What the catalog says of its kind and code."""
+    uptime_seconds: float | None = None
+    """Seconds since the start of the server, as the kernel stamped it; `None` where the log has other times."""
+
+
 class Frame(Struct, frozen=True, kw_only=True):
     """All readings of one host at one instant. Complete in itself: what one wire line leaves out is carried on."""
 
@@ -227,6 +250,7 @@ class Frame(Struct, frozen=True, kw_only=True):
     received_at: datetime
     """Our clock, UTC."""
     interval_seconds: float
+    """Until the next frame; 0: read once from a file, no newer one will come."""
     route: str
     """How the values were read: `nvml`, `nvidia-smi`, …"""
     facts: HostFacts = HostFacts()
@@ -239,6 +263,8 @@ class Frame(Struct, frozen=True, kw_only=True):
     """Of the host; those of one device are in `device_problems`."""
     device_problems: dict[int, tuple[Problem, ...]] = {}
     """By position in `devices`."""
+    events: tuple[DeviceEvent, ...] = ()
+    """Of the server's log, those that no earlier frame told of, oldest first."""
 
     def column(self, name: str) -> list[Any] | None:
         """Values of metric `name`, one a device, in the order of `devices`."""

@@ -12,7 +12,15 @@ from msgspec.structs import asdict, fields
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.reading import DEVICE_METRICS, DeviceState, Frame, Partition, ProcessKind, ProcessReading
+from gputop.domain.reading import (
+    DEVICE_METRICS,
+    DeviceEvent,
+    DeviceState,
+    Frame,
+    Partition,
+    ProcessKind,
+    ProcessReading,
+)
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import Occupancy, occupancies
 from gputop.fleet.totals import totals
@@ -207,7 +215,7 @@ class DeviceObject(Struct, frozen=True, kw_only=True):
 class EventObject(Struct, frozen=True, kw_only=True):
     """One line of a server's log about a device."""
 
-    at: Moment
+    at: Moment | None
     kind: str
     code: int | None
     pci_bus_id: str | None
@@ -316,8 +324,12 @@ def _host(host: Host, as_of: datetime) -> HostObject:
         admin=None,
         devices=_devices(host, frame) if frame else [],
         problems=[_problem(problem) for problem in host.problems],
-        events=[],
+        events=[_event(event) for event in host.events],
     )
+
+
+def _event(event: DeviceEvent) -> EventObject:
+    return EventObject(**{name: getattr(event, name) for name in EventObject.__struct_fields__})
 
 
 def _devices(host: Host, frame: Frame) -> list[DeviceObject]:

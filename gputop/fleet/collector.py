@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Collection, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gputop.domain.event import FrameReceived, SourceEvent, SourceFailed
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.fleet.fleet import Fleet
-from gputop.fleet.reduce import reduce
+from gputop.fleet.reduce import EVENTS_LENGTH, reduce
 from gputop.fleet.series import SeriesStore
+from gputop.health.xid import NO_CATALOG, Catalog
 from gputop.ports import Clock, Source
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,8 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """What came since the last tick. Bounded: of each host only the newest frame is kept."""
+    """What came since the last tick. Bounded: of each host only the newest frame is kept, and the newest events of its
+    log."""
 
     def __init__(self) -> None:
         self.dropped_frames = 0
@@ -46,7 +48,10 @@ class Inbox:
 
     def put(self, event: SourceEvent) -> None:
         if isinstance(event, FrameReceived):
-            self.dropped_frames += event.host in self._frames
+            waiting = self._frames.get(event.host)
+            if waiting is not None:
+                self.dropped_frames += 1
+                event = _with_events_of(waiting, event)
             self._frames[event.host] = event
         else:
             self._events.append(event)
@@ -64,11 +69,20 @@ class Inbox:
 class Collector:
     """Runs Sources and yields the Fleet. `updates` may be iterated once."""
 
-    def __init__(self, sources: Sequence[Source], clock: Clock, *, tick_seconds: float = TICK_SECONDS) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        clock: Clock,
+        *,
+        catalog: Catalog = NO_CATALOG,
+        tick_seconds: float = TICK_SECONDS,
+    ) -> None:
+        """`catalog`: what events of logs ask for."""
         self.series = SeriesStore()
         self.inbox = Inbox()
         self._sources = tuple(sources)
         self._clock = clock
+        self._catalog = catalog
         self._tick_seconds = tick_seconds
 
     @property
@@ -97,7 +111,7 @@ class Collector:
                 for event in events:
                     if isinstance(event, FrameReceived):
                         self.series.push(event.host, event.frame)
-                before, fleet = fleet, reduce(fleet, events, self._clock.now())
+                before, fleet = fleet, reduce(fleet, events, self._clock.now(), self._catalog)
                 gone = before.hosts.keys() - fleet.hosts.keys()
                 if gone:
                     self.series.forget(gone)
@@ -125,6 +139,14 @@ class Collector:
                 log.exception("source %s failed", source.name)
                 self.inbox.put(SourceFailed(source=source.name, problem=_source_problem(source.name, failure)))
             await self._clock.sleep(RESTART_SECONDS)
+
+
+def _with_events_of(before: FrameReceived, newest: FrameReceived) -> FrameReceived:
+    """The newest frame, and the events that only the one before it tells of."""
+    if not before.frame.events:
+        return newest
+    events = (before.frame.events + newest.frame.events)[-EVENTS_LENGTH:]
+    return structs.replace(newest, frame=structs.replace(newest.frame, events=events))
 
 
 def _source_problem(source: str, failure: Exception) -> Problem:

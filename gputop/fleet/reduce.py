@@ -12,8 +12,9 @@ from gputop.domain.event import EndpointResolved, FrameReceived, HostsChanged, L
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.link import TROUBLE, Link, LinkChange, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem, ProblemKind
-from gputop.domain.reading import Frame
+from gputop.domain.reading import DeviceEvent, Frame
 from gputop.fleet.fleet import Fleet
+from gputop.health.xid import NO_CATALOG, Catalog, graded
 
 STALE_INTERVALS = 3
 """A host without a frame for so many intervals is stale."""
@@ -26,9 +27,13 @@ FIRST_FRAME_GRACE = timedelta(seconds=15)
 
 HISTORY_LENGTH = 32
 
+EVENTS_LENGTH = 1000
+"""Log events that are kept of a host."""
 
-def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime) -> Fleet:
-    """The Fleet after `events`, seen at `now`. Also judges every link anew, since frames stay away without an event."""
+
+def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime, catalog: Catalog = NO_CATALOG) -> Fleet:
+    """The Fleet after `events`, seen at `now`. Also judges every link anew, since frames stay away without an event.
+    Events of logs get the severity that `catalog` has for them."""
     hosts = dict(fleet.hosts)
     problems = fleet.problems
     for event in events:
@@ -45,7 +50,7 @@ def reduce(fleet: Fleet, events: Iterable[SourceEvent], now: datetime) -> Fleet:
                     hosts[event.host] = structs.replace(host, reported=event.link)
             case FrameReceived():
                 if host := hosts.get(event.host):
-                    hosts[event.host] = _with_frame(host, event.frame)
+                    hosts[event.host] = _with_frame(host, event.frame, catalog)
             case _:
                 assert_never(event)
     for name, host in hosts.items():
@@ -92,7 +97,7 @@ def _of_session(host: Host, now: datetime) -> Link:
             return _entered(host.link, LinkState.CONNECTING, reported.since, None)
         return _entered(host.link, LinkState.STALE, reported.since + FIRST_FRAME_GRACE, _silent(None))
     limit = stale_after(frame.interval_seconds)
-    if now - frame.received_at > limit:
+    if frame.interval_seconds and now - frame.received_at > limit:
         return _entered(host.link, LinkState.STALE, frame.received_at + limit, _silent(frame.received_at))
     worst = _worst_problem(host)
     return _entered(host.link, LinkState.OK if worst is None else LinkState.DEGRADED, frame.received_at, worst)
@@ -143,7 +148,7 @@ def _with_specs(hosts: dict[str, Host], event: HostsChanged, now: datetime) -> d
     return merged
 
 
-def _with_frame(host: Host, frame: Frame) -> Host:
+def _with_frame(host: Host, frame: Frame, catalog: Catalog) -> Host:
     found = frame.problems
     expected = host.spec.expect_devices
     if expected is not None and len(frame.devices) < expected and not found:
@@ -157,8 +162,26 @@ def _with_frame(host: Host, frame: Frame) -> Host:
             position: _dated(problems, host.device_problems.get(position, ()), at)
             for position, problems in frame.device_problems.items()
         },
+        events=_with_events(host.events, frame.events, catalog),
         clock_skew_seconds=(frame.sampled_at - at).total_seconds(),
     )
+
+
+def _with_events(
+    known: tuple[DeviceEvent, ...], told: tuple[DeviceEvent, ...], catalog: Catalog
+) -> tuple[DeviceEvent, ...]:
+    """`known` and what is new of `told`: after a reconnect the log is told again from its beginning."""
+    if not told:
+        return known
+    before = {_identity(event) for event in known}
+    fresh = [event for event in told if _identity(event) not in before]
+    return (*known, *graded(fresh, catalog))[-EVENTS_LENGTH:]
+
+
+def _identity(event: DeviceEvent) -> tuple[object, ...]:
+    """The same whenever an event is told. The date of one that is stamped from boot on is not: clocks are set."""
+    when = event.at if event.uptime_seconds is None else event.uptime_seconds
+    return when, event.kind, event.code, event.pci_bus_id, event.pid, event.message
 
 
 def _devices_missing(count: int, expected: int) -> Problem:

@@ -20,6 +20,11 @@ _SIGNS = (
     "dev/kfd",
     "dev/davinci[0-9]*",
     "dev/accel*",
+    "dev/neuron[0-9]*",
+    "dev/mtgpu*",
+    "dev/cambricon_*",
+    "dev/iluvatar*",
+    "dev/mxcd",
 )
 """What a machine with accelerators or their drivers has."""
 

@@ -15,6 +15,7 @@ from gputop.domain.problem import Problem
 from gputop.domain.reading import (
     Device,
     DeviceColumns,
+    DeviceEvent,
     DeviceReading,
     Frame,
     HostFacts,
@@ -74,6 +75,20 @@ else:
     _HostValues = _optional("_HostValues", HostReading, listed=False)
 
 
+class EventRow(Struct):
+    """`DeviceEvent` with its time in seconds since the epoch, UTC."""
+
+    kind: str
+    message: str
+    at: float | None = None
+    code: int | None = None
+    pci_bus_id: str | None = None
+    pid: int | None = None
+    process: str | None = None
+    severity: str | None = None
+    uptime_seconds: float | None = None
+
+
 class HelloLine(Struct, tag_field="k", tag="hello"):
     v: int
     route: str
@@ -93,6 +108,7 @@ class FrameLine(Struct, tag_field="k", tag="frame"):
     processes: _ProcessTable | UnsetType | None = UNSET
     problems: tuple[Problem, ...] = ()
     device_problems: dict[int, tuple[Problem, ...]] = {}
+    events: tuple[EventRow, ...] = ()
 
 
 class ByeLine(Struct, tag_field="k", tag="bye"):
@@ -202,6 +218,7 @@ class Assembler:
             device_problems={
                 position: plausible.problems(problems) for position, problems in line.device_problems.items()
             },
+            events=tuple(_event(row) for row in line.events[-plausible.ROWS_MAX :]),
         )
 
     def _table(self, row: Any, table: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -214,6 +231,11 @@ class Assembler:
             if not 0 <= one.device_index < len(self._devices):
                 raise ValueError(f"{row.__name__} of device {one.device_index}, which is not there")
         return rows
+
+
+def _event(row: EventRow) -> DeviceEvent:
+    told = plausible.values(DeviceEvent, structs.asdict(row))
+    return DeviceEvent(**{**told, "at": plausible.moment(row.at)})
 
 
 def _rows(row: Any, table: Struct) -> Iterator[Any]:

@@ -15,7 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputop.domain.problem import Problem
-from gputop.domain.reading import Device, DeviceReading, HostFacts, HostReading, Partition, ProcessReading
+from gputop.domain.reading import (
+    Device,
+    DeviceEvent,
+    DeviceReading,
+    HostFacts,
+    HostReading,
+    Partition,
+    ProcessReading,
+)
 
 DEVICES_MAX = 1024
 """Of one host; the inventory expects no more either."""
@@ -75,7 +83,7 @@ def _short_lists(column: Column) -> Column:
 
 _RULES: dict[type[Struct], dict[str, Callable[[Column], Column]]] = {
     struct: {name: rule for name, kind in get_type_hints(struct).items() if (rule := _rule(name, kind)) is not None}
-    for struct in (Device, DeviceReading, HostFacts, HostReading, Partition, ProcessReading)
+    for struct in (Device, DeviceEvent, DeviceReading, HostFacts, HostReading, Partition, ProcessReading)
 }
 
 

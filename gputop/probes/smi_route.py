@@ -9,14 +9,13 @@ from msgspec import to_builtins
 
 from gputop.domain.problem import Problem
 from gputop.probes.decode import BadLine, Line, line_of
-from gputop.remote import hostinfo, nvidia_smi, problem
+from gputop.remote import hostinfo, nvidia_smi, owners, problem
 from gputop.remote.agent import table
 from gputop.remote.metrics import Sample, columns
-from gputop.remote.processes import describe
+from gputop.remote.processes import FIRST_PID_NAMESPACE, describe
+from gputop.remote.smi_picture import Picture
 from gputop.remote.wire import HEARTBEAT_SECONDS, PROTOCOL_VERSION, SILENCE_LIMIT_SECONDS
 
-_APPS_SECONDS = 5.0
-_SLOW_SECONDS = 30.0
 _RESTART_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _PATIENCE_INTERVALS = 3
@@ -48,6 +47,7 @@ file hostname /proc/sys/kernel/hostname
 file kernel_version /proc/sys/kernel/osrelease
 file boot_id /proc/sys/kernel/random/boot_id
 file machine_id /etc/machine-id
+readlink /proc/self/ns/pid 2>/dev/null | say pid_namespace
 file os_release /etc/os-release
 grep -E '^(cpu|btime)' /proc/stat | say stat
 if [ -n "$smi" ]; then run help "$smi" --help-query-gpu; else echo | say missing; fi
@@ -66,7 +66,8 @@ while read -r verb rest; do
     who)
       for pid in $rest; do
         echo $pid | say pid; file pid_stat /proc/$pid/stat; file pid_cmdline /proc/$pid/cmdline
-        stat -c %U /proc/$pid 2>/dev/null | say pid_user
+        stat -c %U /proc/$pid 2>/dev/null | say pid_user; file pid_cgroup /proc/$pid/cgroup
+        ls -l /proc/$pid/fd 2>/dev/null | grep -m 1 -E '/dev/(nvidia|dxg)' | say pid_device
       done ;;
   esac
 done
@@ -88,7 +89,7 @@ class SmiDialect:
         )
         self.opening = script
         self._interval = interval_seconds
-        self._picture = nvidia_smi.Picture()
+        self._picture = Picture()
         self._host = _Host()
         self._people = _People()
         self._problems: list[Any] = to_builtins(list(why))
@@ -99,10 +100,9 @@ class SmiDialect:
         self._answers: list[bytes] = []
         self._stream_number = 0
         self._stream_pid: str | None = None
-        self._asks: list[str] = []
         self._asking = False
         self._sampling = False
-        self._sample_at = self._apps_at = self._slow_at = 0.0
+        self._sample_at = 0.0
         self._restart_at: float | None = None
 
     def answers(self) -> list[bytes]:
@@ -123,19 +123,12 @@ class SmiDialect:
         lines = b"\n"
         if not self._sampling:
             return lines
-        if now >= self._slow_at and self._route == "nvidia-smi":
-            self._slow_at = now + _SLOW_SECONDS
-            self._people.forget()
-            self._asks += [f"slow {self._picture.slow.argument} {nvidia_smi.CSV}", "list -L"]
-        if now >= self._apps_at and self._route == "nvidia-smi":
-            self._apps_at = now + max(_APPS_SECONDS, interval_seconds)
-            self._asks.insert(0, "apps " + " ".join(nvidia_smi.APPS_QUERY))
         if self._restart_at is not None and now >= self._restart_at:
             lines += self._start_stream()
         if now >= self._sample_at:
             self._sample_at = now + 0.9 * interval_seconds
             lines += b"sample\n"
-        return lines + self._next_ask()
+        return lines + self._next_ask(now)
 
     def take(self, body: bytes, now: float) -> Sequence[Line | BadLine]:
         word, _, text = body.decode("utf-8", "replace").partition(" ")
@@ -148,8 +141,8 @@ class SmiDialect:
             self._begin()
         elif word.startswith("stream"):
             self._take_stream(word, text, now)
-        elif word in ("help", "apps", "slow", "list"):
-            self._take_output(word, text)
+        elif word == "help" or word.startswith("ask_"):
+            self._take_output(word, text, now)
         elif word.startswith("pid"):
             self._people.take(word, text)
         else:
@@ -171,7 +164,7 @@ class SmiDialect:
         if self._picture.complete:
             self._begin()
 
-    def _take_output(self, word: str, text: str) -> None:
+    def _take_output(self, word: str, text: str, now: float) -> None:
         """Lines of a program that ends by itself, until it has ended."""
         verb, _, rest = text.partition(" ")
         if verb == "pid" and rest.isdigit():
@@ -179,22 +172,18 @@ class SmiDialect:
         elif verb != "exit" or not rest.isdigit():
             self._output.setdefault(word, []).append(text)
         else:
-            self._ended(word, int(rest), "\n".join(self._output.pop(word, [])))
+            self._ended(word, int(rest), "\n".join(self._output.pop(word, [])), now)
 
-    def _ended(self, word: str, status: int, output: str) -> None:
+    def _ended(self, word: str, status: int, output: str, now: float) -> None:
         if word == "help":
             self._picture.take_help(output)
             self._answers.append(self._start_stream())
             return
-        if word == "apps":
-            self._picture.take_apps(status, output)
+        self._picture.take(word.removeprefix("ask_"), status, output)
+        if word == "ask_apps":
             self._answers.append(self._people.question(nvidia_smi.apps(output)))
-        elif word == "slow":
-            self._picture.take_slow(output)
-        else:
-            self._picture.take_listing(output)
         self._asking = False
-        self._answers.append(self._next_ask())
+        self._answers.append(self._next_ask(now))
 
     def _start_stream(self) -> bytes:
         self._stream_number += 1
@@ -204,12 +193,15 @@ class SmiDialect:
         query = f"{self._picture.fast.argument} {nvidia_smi.CSV} -lms {milliseconds}"
         return f"stream stream{self._stream_number} {query}\n".encode()
 
-    def _next_ask(self) -> bytes:
-        """One program at a time beside the stream: one that hangs must not gather company."""
-        if self._asking or not self._asks:
+    def _next_ask(self, now: float) -> bytes:
+        due = None if self._asking or self._route != "nvidia-smi" else self._picture.question(now, self._interval)
+        if due is None:
             return b""
+        word, arguments = due
+        if word == "medium":
+            self._people.forget()
         self._asking = True
-        return f"ask {self._asks.pop(0)}\n".encode()
+        return f"ask ask_{word} {' '.join(arguments)}\n".encode()
 
     def _begin(self) -> None:
         """From now on there is something to show."""
@@ -302,6 +294,10 @@ class _People:
     def __init__(self) -> None:
         self._known: dict[int, dict[str, Any]] = {}
         self._asked: set[int] = set()
+        self._owners: dict[int, list[str]] = {}
+        self._meant: set[int] = set()
+        """Those that have a device open."""
+        self._has_driver_pids = True
         self._pid = 0
         self._stat = ""
 
@@ -309,7 +305,7 @@ class _People:
         """Ask again: pids are used again, command lines change."""
         self._asked.clear()
 
-    def question(self, apps: list[tuple[str | None, int | None, str | None, int | None]]) -> bytes:
+    def question(self, apps: list[nvidia_smi.App]) -> bytes:
         """Asks the script for those that were not asked for yet."""
         pids = {pid for _, pid, _, _ in apps if pid is not None}
         self._known = {pid: who for pid, who in self._known.items() if pid in pids}
@@ -320,6 +316,8 @@ class _People:
         if word == "pid" and text.isdigit():
             self._pid, self._stat = int(text), ""
             self._known.pop(self._pid, None)
+            self._owners[self._pid] = []
+            self._meant.discard(self._pid)
         elif word == "pid_stat" and text:
             self._stat = text
             self._known[self._pid] = describe(text, "")
@@ -327,6 +325,18 @@ class _People:
             self._known[self._pid] = describe(self._stat, text.replace("\x1f", "\0"))
         elif word == "pid_user" and self._pid in self._known:
             self._known[self._pid]["user"] = text.strip()
+        elif word == "pid_cgroup" and self._pid in self._known:
+            self._owners[self._pid].append(text)
+            owner = owners.parse_cgroup("\n".join(self._owners[self._pid]))
+            pod = None if owner.pod_uid is None else f"pod {owner.pod_uid}"
+            self._known[self._pid].update(container=pod or owners.short_id(owner.container_id), job=owner.job)
+        elif word == "pid_device":
+            self._meant.add(self._pid)
+        elif word == "pid_namespace":
+            self._has_driver_pids = text == FIRST_PID_NAMESPACE
 
     def look_up(self, pid: int) -> dict[str, Any] | None:
+        """As `ProcessTable.look_up`."""
+        if not self._has_driver_pids and pid not in self._meant:
+            return {}
         return self._known.get(pid)

@@ -5,18 +5,21 @@ import math
 import sys
 import threading
 import traceback
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional
 
-from gputop.remote import hostinfo, nvidia_smi, problem, wire
+from gputop.remote import hostinfo, wire
+from gputop.remote.log_follower import LogFollower
 from gputop.remote.machine import Machine
 from gputop.remote.metrics import Sample, columns
-from gputop.remote.nvidia import LATE_MIN_SECONDS, NvmlRoute
+from gputop.remote.nvidia import LATE_MIN_SECONDS
 from gputop.remote.options import Options, within_limits
+from gputop.remote.probes import Probes
 from gputop.remote.processes import ProcessTable
-from gputop.remote.smi import SmiRoute
 
 _LATE_SHARE = 0.8
 """How much of an interval a frame waits for devices that are slow to answer."""
+_EVENT_SECONDS = 2.0
+"""Between two samples that are taken because of events."""
 _SAY_AGAIN = object()
 """Stands for a value that the controller has, and that is told once more all the same."""
 
@@ -44,7 +47,7 @@ class Agent:
         self._sample_wanted = False
         self._meter = hostinfo.CpuMeter(machine.text("/proc/stat") or "")
         self._processes = ProcessTable(machine)
-        self._route: Union[NvmlRoute, SmiRoute, None] = None
+        self._log: Optional[LogFollower] = None
         self._greeted: Any = None
         self._sent: Dict[str, Any] = {}
         self._full_at = 0.0
@@ -60,12 +63,15 @@ class Agent:
         self._machine.arm(self._options.silence)
         self._interval = self._options.interval
         self._machine.thread(self._listen)
-        self._route = NvmlRoute(self._machine, self._options, self._processes)
+        probes = Probes(self._machine, self._options, self._processes)
         patience = self._options.deadline + LATE_MIN_SECONDS
         due = self._machine.monotonic()
         while True:
             interval = self._interval
-            self._send(self._sample(self._machine.monotonic() + patience), interval)
+            sample = probes.sample(self._machine.monotonic() + patience)
+            if self._log is None and probes.has_nvidia and self._options.kernel_log:
+                self._log = LogFollower(self._machine, self._options)
+            self._send(probes, sample, interval)
             patience = max(LATE_MIN_SECONDS, min(self._options.deadline, _LATE_SHARE * interval))
             # A tick that was missed is left out, never made up for.
             late = self._machine.monotonic() - due
@@ -73,54 +79,38 @@ class Agent:
                 due += interval * max(1, math.ceil(late / interval))
             self._wait(due, interval)
             if interval != self._interval:
-                self._route.set_interval(self._interval)
+                probes.set_interval(self._interval)
                 due = self._machine.monotonic()
-
-    def _sample(self, until: float) -> Sample:
-        """By the route that works; where none does, a sample that says so."""
-        assert self._route is not None
-        sample = self._route.sample(until)
-        if isinstance(self._route, NvmlRoute) and self._route.tried is not None:
-            program = self._machine.find_program(nvidia_smi.PROGRAMS)
-            if program is None:
-                sample.problems = [problem.tool_missing(self._route.tried + list(nvidia_smi.PROGRAMS))]
-            else:
-                self._route = SmiRoute(self._machine, self._options, self._processes, program)
-                self._route.set_interval(self._interval)
-                sample = self._route.sample(until + self._options.deadline)
-        return sample
 
     # speaking
 
-    def _send(self, sample: Sample, interval: float) -> None:
-        assert self._route is not None
-        missing = isinstance(self._route, NvmlRoute) and self._route.tried is not None
-        name = "none" if missing else self._route.name
-        greeting = (name, self._route.revision)
+    def _send(self, probes: Probes, sample: Sample, interval: float) -> None:
+        greeting = (probes.name, probes.revision, self._log.way if self._log is not None else None)
         now = self._machine.monotonic()
         if greeting != self._greeted:
             self._greeted = greeting
             self._sent = {}
             self._full_at = now + self._options.slow
-            self._say(self._hello(name, interval))
+            self._say(self._hello(probes, interval))
         elif now >= self._full_at:
             # What is left out is carried by the controller; from time to time everything is said again.
             self._sent = dict.fromkeys((key for key, value in self._sent.items() if value is not None), _SAY_AGAIN)
             self._full_at = now + self._options.slow
         self._say(self._frame(sample, interval))
 
-    def _hello(self, route: str, interval: float) -> Dict[str, Any]:
-        assert self._route is not None
+    def _hello(self, probes: Probes, interval: float) -> Dict[str, Any]:
         facts = hostinfo.facts(self._machine)
         facts["python_version"] = "%d.%d.%d" % sys.version_info[:3]
-        facts.update(self._route.facts)
+        if self._log is not None and self._log.way is not None:
+            facts["kernel_log"] = self._log.way
+        facts.update(probes.facts)
         return {
             "k": "hello",
             "v": wire.PROTOCOL_VERSION,
-            "route": route,
+            "route": probes.name,
             "interval": interval,
             "facts": facts,
-            "devices": dict({"index": []}, **columns(self._route.devices)),
+            "devices": dict({"index": []}, **columns(probes.devices)),
         }
 
     def _frame(self, sample: Sample, interval: float) -> Dict[str, Any]:
@@ -138,8 +128,12 @@ class Agent:
         tables = {"partitions": table(sample.partitions), "processes": table(sample.processes)}
         frame.update((key, rows) for key, rows in tables.items() if rows != self._sent.get(key))
         self._sent.update(tables)
-        if sample.problems:
-            frame["problems"] = sample.problems
+        problems = sample.problems + (self._log.problems() if self._log is not None else [])
+        if problems:
+            frame["problems"] = problems
+        events = self._log.take() if self._log is not None else []
+        if events:
+            frame["events"] = events
         if sample.device_problems:
             frame["device_problems"] = {str(key): value for key, value in sample.device_problems.items()}
         return frame
@@ -163,13 +157,20 @@ class Agent:
     # listening
 
     def _wait(self, due: float, interval: float) -> None:
-        """Until `due` (monotonic), or until the controller wants another interval or a sample now."""
+        """Until `due` (monotonic), or until the controller wants another interval or a sample now. An event in the
+        kernel log does not wait for long: it comes with a sample that shows what it did."""
+        began = self._machine.monotonic()
         with self._heard:
             while not self._sample_wanted and self._interval == interval:
-                left = due - self._machine.monotonic()
+                now = self._machine.monotonic()
+                left = due - now
+                if self._log is not None:
+                    settling = self._log.settle_seconds()
+                    if settling is not None:
+                        left = min(left, max(settling, began + _EVENT_SECONDS - now))
                 if left <= 0:
                     break
-                self._heard.wait(left)
+                self._heard.wait(min(left, _EVENT_SECONDS) if self._log is not None else left)
             self._sample_wanted = False
 
     def _listen(self) -> None:

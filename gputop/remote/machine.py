@@ -11,6 +11,9 @@ import time
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 _PR_SET_PDEATHSIG = 1
+_CLOCK_BOOTTIME = 7
+"""Python has no name for it before 3.7."""
+_RECORD_BYTES = 65536
 
 
 class Machine:
@@ -32,6 +35,13 @@ class Machine:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def boot_seconds(self) -> float:
+        """Seconds since the server started, sleep included: the clock by which processes start."""
+        return time.clock_gettime(_CLOCK_BOOTTIME)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     # files
 
     def text(self, path: str) -> Optional[str]:
@@ -42,12 +52,35 @@ class Machine:
         except OSError:
             return None
 
+    def records(self, path: str) -> Iterator[str]:
+        """What a device file that gives one record at a time has, and then what comes, as long as it comes. Records
+        that were overwritten before they were read are missing. Raises `OSError` when it may not be read."""
+        file = os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while True:
+                try:
+                    record = os.read(file, _RECORD_BYTES)
+                except BrokenPipeError:
+                    continue  # what comes next was overwritten: the following read goes on after the gap
+                if not record:
+                    return
+                yield record.decode("utf-8", "replace")
+        finally:
+            os.close(file)
+
     def names(self, path: str) -> List[str]:
         """Names in a folder, sorted; none when it cannot be read."""
         try:
             return sorted(os.listdir(self.root + path))
         except OSError:
             return []
+
+    def link(self, path: str) -> Optional[str]:
+        """What a symbolic link says; `None` when it cannot be read."""
+        try:
+            return os.readlink(self.root + path)
+        except OSError:
+            return None
 
     def may_open(self, path: str) -> bool:
         """Whether opening the file is allowed; a device that is broken counts as allowed."""

@@ -36,6 +36,23 @@ def throttle_reasons(mask: int) -> List[str]:
     return [name for bit, name in THROTTLE_REASONS if mask & bit]
 
 
+def absolute_threshold(
+    temperature: Optional[float], margin: Optional[float], threshold: Optional[float]
+) -> Optional[int]:
+    """A threshold in degrees, of a device that gives it relative to its limit. `margin`: degrees from the temperature
+    up to that limit; `threshold`: degrees from the threshold up to it, negative above. `None` for what cannot be.
+
+    Only of devices without a sensor in their memory: the margin is that of the sensor which is nearest to its limit.
+    Recordings of one H100 give a limit of 87 degrees, of 85 and of 77; those of an L40S always 88."""
+    if temperature is None or margin is None or threshold is None:
+        return None
+    value = int(temperature + margin - threshold)
+    return value if _PLAUSIBLE_THRESHOLDS[0] <= value <= _PLAUSIBLE_THRESHOLDS[1] else None
+
+
+_PLAUSIBLE_THRESHOLDS = (60, 130)
+
+
 def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:
     """Rows as lists over the rows, one a key that has a value anywhere."""
     keys = {key for row in rows for key, value in row.items() if value is not None}

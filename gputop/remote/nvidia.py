@@ -16,7 +16,7 @@ from gputop.remote.nvml_calls import (
     DriverGone,
     error_of,
 )
-from gputop.remote.nvml_gpu import Gpu, Reading, text
+from gputop.remote.nvml_gpu import FAST, MEDIUM, SLOW, Gpu, Reading, text
 from gputop.remote.options import Options
 from gputop.remote.problem import Problem
 from gputop.remote.processes import ProcessTable
@@ -102,7 +102,7 @@ class NvmlRoute:
         self._nvml: Any = None
         self._refusal: Optional[Problem] = None
         self._retry_at = machine.monotonic()
-        self._slow_at = 0.0
+        self._medium_at = self._slow_at = 0.0
         self._gpus: List[_Slot] = []
         self._absent: List[_Absent] = []
         self._kernel: Lane[List[_Absent]] = Lane(machine)
@@ -160,11 +160,9 @@ class NvmlRoute:
             return False
         self._nvml = opening.nvml
         self.facts = opening.facts
-        self._gpus = [
-            _Slot(self._machine, self._options, self._processes, Gpu(self._nvml, index, self._processes.pid_max))
-            for index in range(opening.count)
-        ]
-        self._slow_at = 0.0
+        gpus = [Gpu(self._nvml, index, self._processes.pid_max, self._machine) for index in range(opening.count)]
+        self._gpus = [_Slot(self._machine, self._options, self._processes, gpu) for gpu in gpus]
+        self._medium_at = self._slow_at = 0.0
         self.revision += 1
         return True
 
@@ -180,16 +178,18 @@ class NvmlRoute:
 
     def _ask_all(self, until: float) -> None:
         now = self._machine.monotonic()
-        slow = now >= self._slow_at
-        if slow:
+        level = SLOW if now >= self._slow_at else MEDIUM if now >= self._medium_at else FAST
+        if level >= SLOW:
             self._slow_at = now + self._options.slow
+        if level >= MEDIUM:
+            self._medium_at = now + self._options.medium
             self._processes.forget()
         for slot in self._gpus:
-            slot.ask(slow)
+            slot.ask(level)
         changed = [slot.collect(until) for slot in self._gpus]
         if any(changed):
             self.revision += 1
-        if (slow or any(changed)) and all(slot.identity.get("pci_bus_id") for slot in self._gpus):
+        if (level >= MEDIUM or any(changed)) and all(slot.identity.get("pci_bus_id") for slot in self._gpus):
             self._find_absent(until)
 
     def _find_absent(self, until: float) -> None:
@@ -219,13 +219,13 @@ class _Slot:
         self._gpu = gpu
         self._lane: Lane[Reading] = Lane(machine)
         self._reading: Optional[Reading] = None
-        self._wants_slow = False
+        self._wanted = FAST
         self._trouble_since: Dict[str, float] = {}
 
-    def ask(self, slow: bool) -> None:
-        self._wants_slow = self._wants_slow or slow
+    def ask(self, level: int) -> None:
+        self._wanted = max(self._wanted, level)
         if self._lane.idle:
-            wanted, self._wants_slow = self._wants_slow, False
+            wanted, self._wanted = self._wanted, FAST
             self._lane.ask(lambda: self._gpu.read(wanted))
 
     def collect(self, until: float) -> bool:
@@ -251,7 +251,7 @@ class _Slot:
         sample.partitions.extend(dict(row, device_index=position) for row in reading.partitions)
         for row in reading.processes or ():
             who = self._processes.look_up(row["pid"])
-            if who is not None or reading.unreliable is None:
+            if who or reading.unreliable is None:
                 sample.processes.append(dict(row, device_index=position, **(who or {})))
 
     def _state(self) -> Tuple[Dict[str, Any], List[Problem]]:

@@ -20,7 +20,7 @@ NOT_READY = 27
 MEMORY_V2 = 0x02000028
 """Size of the struct, or-ed with its version shifted left by 24 bits."""
 
-_QUIET = frozenset((NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED))
+QUIET = frozenset((NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, DEPRECATED))
 """Codes by which a device says that it has no such value: the field is absent, nothing is wrong."""
 
 _DRIVER_GONE = frozenset((UNINITIALIZED, DRIVER_NOT_LOADED, VERSION_MISMATCH))
@@ -32,6 +32,10 @@ class DeviceFailure(Exception):
     def __init__(self, code: Optional[int], text: str) -> None:
         Exception.__init__(self, text)
         self.code = code
+
+
+def is_device_failure(code: Optional[int]) -> bool:
+    return code in (GPU_IS_LOST, RESET_REQUIRED)
 
 
 class DriverGone(Exception):
@@ -70,6 +74,21 @@ class Calls:
         """The first form of the process list (drivers before 450): pid and memory alone."""
         return self._call(lambda handle: _processes_v1(self.nvml, handle, name), name, handle, ())
 
+    def process_utilization(self, handle: Any, since: int) -> Any:
+        """Samples of processes that were active after `since` (microseconds since the epoch); none of them were: an
+        empty list; `None`: the device does not tell."""
+
+        def call(handle: Any) -> Any:
+            try:
+                return self.nvml.nvmlDeviceGetProcessUtilization(handle, since)
+            except self.nvml.NVMLError as error:
+                if error_of(self.nvml, error)[0] in (0, NOT_FOUND):
+                    return []
+                raise
+
+        name = "nvmlDeviceGetProcessUtilization"
+        return self._call(call if hasattr(self.nvml, name) else None, name, handle, ())
+
     def is_missing(self, name: str) -> bool:
         """The driver or the binding has no such function."""
         return name in self._missing
@@ -91,13 +110,13 @@ class Calls:
             result = function(handle, *arguments)
         except Exception as error:
             code, text = error_of(self.nvml, error)
-            if code in (GPU_IS_LOST, RESET_REQUIRED):
+            if is_device_failure(code):
                 raise DeviceFailure(code, text) from error
             if code in _DRIVER_GONE:
                 raise DriverGone(text) from error
             if code == FUNCTION_NOT_FOUND:
                 self._missing.add(name)
-            if code in _QUIET:
+            if code in QUIET:
                 self._absent.add(key)
             elif code != NOT_READY:
                 self.errors.append((name, text))

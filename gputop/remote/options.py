@@ -17,10 +17,14 @@ class Options:
         self.nvml_library: Optional[str] = given.get("nvml_library")
         self.deadline = float(given.get("deadline", 5.0))
         """A call that takes longer hangs, and its device with it."""
-        self.slow = float(given.get("slow", 30.0))
-        """Between two readings of what changes seldom or is dear to read."""
+        self.medium = float(given.get("medium", 30.0))
+        """Between two readings of what changes seldom."""
+        self.slow = float(given.get("slow", 300.0))
+        """Between two readings of what is dear to read."""
         self.retry = float(given.get("retry", 10.0))
         """Between two tries to reach a driver that is not there."""
+        self.kernel_log = bool(given.get("kernel_log", True))
+        """Whether the kernel log is followed."""
         self.silence = int(given.get("silence", SILENCE_LIMIT_SECONDS))
         """Without a control line for so long the agent ends itself."""
 

@@ -3,15 +3,15 @@
 import queue
 from typing import Any, Callable, Dict, List, Optional
 
-from gputop.remote import nvidia_smi
 from gputop.remote.lane import Lane
 from gputop.remote.machine import Child, Machine
 from gputop.remote.metrics import Sample
+from gputop.remote.nvidia_smi import CSV
 from gputop.remote.options import Options
 from gputop.remote.processes import ProcessTable
+from gputop.remote.smi_picture import Picture
 
-_APPS_SECONDS = 5.0
-_RUN_SECONDS = 10.0
+_RUN_SECONDS = 20.0
 _PATIENCE_INTERVALS = 3
 _PATIENCE_SECONDS = 5.0
 
@@ -29,13 +29,12 @@ class SmiRoute:
         self._processes = processes
         self._program = program
         self._interval = options.interval
-        self._picture = nvidia_smi.Picture()
+        self._picture = Picture(options.medium, options.slow)
         self._lines: Any = queue.Queue()
         self._stream: Optional[Child] = None
         self._stream_at = machine.monotonic()
         self._helped = False
         self._beside: Lane[Done] = Lane(machine)
-        self._apps_at = self._slow_at = self._listing_at = machine.monotonic()
 
     @property
     def facts(self) -> Dict[str, Any]:
@@ -70,28 +69,30 @@ class SmiRoute:
             self._stream_at = self._machine.monotonic()
 
     def _go_on(self, until: float) -> None:
-        """Start what is due; one program at a time beside the stream."""
+        """Take what has come, and start what is due; one program at a time beside the stream."""
         now = self._machine.monotonic()
+        self._take_answer(now)
         if self._beside.idle:
             if not self._helped:
                 self._ask(["--help-query-gpu"], self._take_help)
-            elif now >= self._apps_at:
-                self._apps_at = now + max(_APPS_SECONDS, self._interval)
-                self._ask(list(nvidia_smi.APPS_QUERY), self._picture.take_apps)
-            elif now >= self._slow_at:
-                self._slow_at = now + self._options.slow
-                self._listing_at = now
-                self._processes.forget()
-                self._ask([self._picture.slow.argument, nvidia_smi.CSV], self._take_slow)
-            elif now >= self._listing_at and self._picture.has_instances:
-                self._listing_at = now + self._options.slow
-                self._ask(["-L"], self._take_listing)
-        # Only its help has to be waited for: without it there is no query.
-        done = self._beside.answer(until if not self._helped else now)
-        if done is not None:
-            done()
+            else:
+                due = self._picture.question(now, self._interval)
+                if due is not None:
+                    self._ask_beside(*due)
+        if not self._helped:  # that alone has to be waited for: without it there is no query
+            self._take_answer(until)
         if self._helped and self._stream is None and self._machine.monotonic() >= self._stream_at:
             self._start_stream()
+
+    def _take_answer(self, until: float) -> None:
+        done = self._beside.answer(until)
+        if done is not None:
+            done()
+
+    def _ask_beside(self, word: str, arguments: List[str]) -> None:
+        if word == "medium":
+            self._processes.forget()
+        self._ask(arguments, lambda status, output: self._picture.take(word, status, output))
 
     def _ask(self, arguments: List[str], take: Callable[[Optional[int], str], None]) -> None:
         def job() -> Done:
@@ -104,16 +105,10 @@ class SmiRoute:
         self._helped = True
         self._picture.take_help(output)
 
-    def _take_slow(self, status: Optional[int], output: str) -> None:
-        self._picture.take_slow(output)
-
-    def _take_listing(self, status: Optional[int], output: str) -> None:
-        self._picture.take_listing(output)
-
     def _start_stream(self) -> None:
         self._stream_at = self._machine.monotonic() + self._options.retry
         milliseconds = "%d" % (self._interval * 1000)
-        command = [self._program, self._picture.fast.argument, nvidia_smi.CSV, "-lms", milliseconds]
+        command = [self._program, self._picture.fast.argument, CSV, "-lms", milliseconds]
         line_buffered = self._machine.find_program(("stdbuf",))
         try:
             stream = self._machine.start(([line_buffered, "-oL"] if line_buffered else []) + command)

@@ -26,12 +26,16 @@ Lines of the agent, told apart by key `k`:
 
 `{"k":"frame", "n":17, "t":1764550000.123, "interval":2.0, "host":{HostReading}, "columns":{metric: [..]},
   "partitions":{column: [..]}, "processes":{column: [..]}, "problems":[Problem],
-  "device_problems":{"3":[Problem]}}`
+  "device_problems":{"3":[Problem]}, "events":[DeviceEvent]}`
     One sample. `t` is the server's wall clock in seconds, UTC. `columns` are those of `domain.reading.DeviceReading`
     and must have one entry a device. A metric, `host` key, `partitions`, `processes` that is left out keeps its last
     value (slow loops send it seldom); `null` in its place means it cannot be read any more. `problems` and
     `device_problems` are left out when there are none and are never carried on.
-    `processes.started_at` is in seconds since the epoch, UTC; `since` of a problem is RFC 3339 text, UTC.
+    `processes.started_at` and `events.at` are in seconds since the epoch, UTC; `since` of a problem is RFC 3339 text,
+    UTC. `events` are those of the kernel log that no earlier frame of the session told of, oldest first, at most 200;
+    left out when there are none. A session tells the log from the start of the server on, so the same events come
+    again in the next one. `events.uptime_seconds` counts from the start of the server by the kernel's clock: with it an
+    event is known again, whatever happened to the wall clock. An event brings the next frame forward.
 
 `{"k":"bye", "reason":"stop"}`   last line of an orderly end.
 """

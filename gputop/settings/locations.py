@@ -36,6 +36,11 @@ def settings_file() -> Path:
     return config_folder() / "settings.yaml"
 
 
+def xid_file() -> Path:
+    """What the user changes of the catalog of Xids."""
+    return config_folder() / "xid.yaml"
+
+
 def themes_folder() -> Path:
     return config_folder() / "themes"
 

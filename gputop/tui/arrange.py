@@ -11,7 +11,7 @@ from gputop.query.filter import Predicate
 from gputop.query.sort import ordered
 from gputop.tui.draw import Spans, remote
 from gputop.tui.look import ABSENT, Look
-from gputop.tui.rows import GpuRow, HostRow, Row, process_label, reason
+from gputop.tui.rows import GpuRow, HostRow, Row, process_command, process_label, process_user, reason
 from gputop.tui.views import View, memory_meter
 
 REASONS_UP_TO_HOSTS = 40
@@ -100,6 +100,6 @@ def _partition_user(row: GpuRow, part: int) -> Spans:
             None,
             partition.compute_instance_id,
         ):
-            label = process_label(remote(process.command or process.name))
-            return ((remote(process.user) + " ", "text"), (label, "dim"))
+            label = process_label(process_command(process))
+            return ((process_user(process) + " ", "text"), (label, "dim"))
     return (("free", "dim"),) if row.any_value("processes_known") else (ABSENT,)

@@ -72,6 +72,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("sort.invert", "invert sort", ("I",), "Turn the order around.", Scope.TABLES),
     Command("sort.by", "sort by", ("o",), "Then a letter: sort by that column.", Scope.TABLES),
     Command("row.details", "details", ("d",), "Everything known about the row.", Scope.TABLES),
+    Command("row.log", "kernel log", ("L",), "Kernel log and events of the row: Xids, by bursts."),
     Command("row.copy", "copy as JSON", ("y",), "Send the row as JSON to the terminal's clipboard."),
     Command("help.page", "help", ("h",), "Show what every key does; in tables h scrolls columns.", Scope.HOST),
     Command("display.pause", "pause", ("p",), "Freeze the picture; collection goes on. Again: go on.", footer=7),

@@ -13,12 +13,14 @@ from gputop.catalog.text import cut, wrap
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
+from gputop.fleet.attribution import unattributed_bytes
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
 from gputop.tui.arrange import partition_cell
 from gputop.tui.columns import Column, place
 from gputop.tui.commands import Command, Scope, key_sign
 from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
+from gputop.tui.log_page import latest
 from gputop.tui.look import SIGNS, TROUBLED, WORDS, Look
 from gputop.tui.rows import SHOWN, GpuRow, HostRow, ProcessRow, Row, gpu_rows, process_rows, reason
 from gputop.tui.summary import table_header
@@ -28,6 +30,7 @@ CHART_LINES = 4
 LEAST_CHART_WIDTH = 30
 LEAST_TEXT_WIDTH = 16
 HISTORY_SHOWN = 8
+BURSTS_SHOWN = 3
 
 
 def panel(title: str, body: Sequence[Spans], width: int, look: Look) -> list[Spans]:
@@ -87,6 +90,8 @@ def host_page(host: Host, look: Look, width: int) -> list[Spans]:
     problems = _problem_lines(host, look, width - 4)
     if problems:
         lines += panel("Problems", problems, width, look)
+    if host.events:
+        lines += panel("Kernel log (L shows all)", latest(host, look, BURSTS_SHOWN), width, look)
     if host.frame is not None and host.frame.devices:
         lines += _trends(host, look, width)
         lines += panel("Devices", _device_lines(host, look, width - 4), width, look)
@@ -114,13 +119,14 @@ def _facts(host: Host, look: Look, width: int) -> list[Spans]:
             ("driver", facts.driver_version),
             ("CUDA", facts.cuda_version),
             ("read by", frame.route),
+            ("log", facts.kernel_log),
             ("system", facts.os_name),
             ("kernel", facts.kernel_version),
             ("up", show.duration(values.uptime_seconds) if values.uptime_seconds is not None else None),
             ("boot", boot),
             ("CPU", _cpu(host)),
             ("memory", _pair(values.memory_used_bytes, values.memory_total_bytes)),
-            ("interval", f"{frame.interval_seconds:g} s"),
+            ("interval", f"{frame.interval_seconds:g} s" if frame.interval_seconds else "read once"),
         ]
         if host.clock_skew_seconds is not None and abs(host.clock_skew_seconds) >= 2:
             pairs.append(("clock", f"{host.clock_skew_seconds:+.0f} s off"))
@@ -244,12 +250,24 @@ def _process_lines(host: Host, look: Look, width: int) -> list[Spans]:
     rows = process_rows(host, 0)
     if host.link.state not in SHOWN:
         return [((f"not known while the host is {WORDS[host.link.state]}", "dim"),)]
+    unattributed = _unattributed_lines(host)
     if not rows:
         known = host.frame is not None and any(host.frame.column("processes_known") or ())
-        return [(("none" if known else "the list of processes could not be read", "dim"),)]
+        return [(("none" if known else "the list of processes could not be read", "dim"),), *unattributed]
     columns = [column for column in PROCESSES.columns if column.id not in ("host", "sign")]
     rows.sort(key=lambda row: -((row.memory_used_bytes if isinstance(row, ProcessRow) else None) or 0))
-    return table(columns, rows, look, width)
+    return table(columns, rows, look, width) + unattributed
+
+
+def _unattributed_lines(host: Host) -> list[Spans]:
+    """Memory that no listed process holds: of a process that nobody sees, or that has ended and left it."""
+    lines: list[Spans] = []
+    for position, device in enumerate(host.frame.devices if host.frame is not None else ()):
+        size = unattributed_bytes(host.frame, position) if host.frame is not None else None
+        if size:
+            words = f"  of GPU {device.index}, held by no process that can be seen"
+            lines.append(((f"unattributed {show.memory(size)}", "strong"), (words, "dim")))
+    return lines
 
 
 def _history_lines(host: Host, look: Look) -> list[Spans]:
@@ -304,6 +322,7 @@ def _sections(row: Row) -> list[tuple[str, dict[str, Any]]]:
     elif isinstance(row, GpuRow) and frame is not None:
         sections.append(("Device", asdict(row.device)))
         sections.append(("Values", asdict(frame.reading(row.position))))
+        sections.append(("Unattributed", {"memory_used_bytes": unattributed_bytes(frame, row.position)}))
         sections += [(f"Partition {part.index}", asdict(part)) for part in row.partitions]
         sections += [("Problem", asdict(problem)) for problem in host.device_problems.get(row.position, ())]
         sections += [(f"Process {process.pid}", asdict(process)) for process in row.processes]

@@ -19,6 +19,7 @@ from gputop.domain.reading import Device, Frame, Partition, ProcessReading
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import known
 from gputop.query.sort import natural
+from gputop.tui.draw import remote
 
 Key = tuple[str, ...]
 """Stable over updates: host name, then device key or pid."""
@@ -294,6 +295,19 @@ def reason(host: Host, as_of: datetime) -> str:
         parts += [problem.hint] if problem.hint else []
         parts += ["F5 tries again"] if link.state in NOT_RETRIED | {LinkState.STALE} else []
     return "; ".join(parts)
+
+
+def process_user(process: ProcessReading, absent: str = "–") -> str:
+    return "?" if _is_nameless(process) else remote(process.user, absent)
+
+
+def process_command(process: ProcessReading) -> str:
+    return "?" if _is_nameless(process) else remote(process.command or process.name)
+
+
+def _is_nameless(process: ProcessReading) -> bool:
+    """Nothing is known of it but its pid, as of one in another namespace."""
+    return process.name is None and process.command is None and process.user is None
 
 
 def process_label(command: str) -> str:

@@ -9,7 +9,6 @@ from gputop.catalog import format as show
 from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
-from gputop.domain.reading import ProcessReading
 from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
 from gputop.fleet.series import HOST
 from gputop.tui.columns import Column
@@ -23,8 +22,10 @@ from gputop.tui.rows import (
     gpu_rows,
     host_rows,
     host_sort_key,
+    process_command,
     process_label,
     process_rows,
+    process_user,
     trouble_rank,
 )
 
@@ -209,7 +210,7 @@ def gpu_processes(row: GpuRow, look: Look, width: int) -> Spans:
         return _without_processes(row)
     first, *others = sorted(row.processes, key=lambda process: -(process.memory_used_bytes or 0))
     more: tuple[Span, ...] = ((f"+{len(others)} ", "dim"),) if others else ()
-    return ((remote(first.user) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
+    return ((process_user(first) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
 
 
 def _without_processes(row: GpuRow) -> Spans:
@@ -223,10 +224,6 @@ def _without_processes(row: GpuRow) -> Spans:
 
 HELD_PERCENT = 5.0
 """Share of a device's memory from which it does not count as free."""
-
-
-def process_command(process: ProcessReading) -> str:
-    return remote(process.command or process.name)
 
 
 def process_started(row: ProcessRow, look: Look, width: int) -> Spans:
@@ -335,8 +332,8 @@ PROCESSES = View(
         HOST_NAME,
         Column(id="pid", title="PID", cell=lambda row, look, width: ((str(row.pid), "text"),), width=7, rank=4,
                right=True, sort=lambda row: row.pid, letter="p"),
-        Column(id="user", title="USER", cell=lambda row, look, width: _text(remote(row.first.user, "")), width=8,
-               most=12, rank=1, sort=lambda row: row.first.user, letter="n"),
+        Column(id="user", title="USER", cell=lambda row, look, width: _text(process_user(row.first, "")), width=8,
+               most=16, rank=1, sort=lambda row: row.first.user, letter="n"),
         Column(id="gpus", title="GPU", cell=lambda row, look, width: _text(row.gpus), width=5, rank=5,
                sort=lambda row: row.gpus or None, letter="g"),
         Column(id="memory", title="MEMORY", cell=lambda row, look, width: _number(show.memory(

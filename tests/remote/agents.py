@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,27 @@ class NvmlFixture:
                 self._extra[key] = str(value)
         self._write()
 
+    def leave_out(self, *keys: str) -> None:
+        """Take values away that all devices have; each is then not supported."""
+        self._lines = [line for line in self._lines if line.partition(" ")[0] not in {f"gpu.{key}" for key in keys}]
+        self._write()
+
     def _write(self) -> None:
         lines = [*self._lines, *(f"{key} = {value}" for key, value in self._extra.items())]
         new = self.path.with_suffix(".new")
         new.write_text("\n".join(lines) + "\n")
         new.replace(self.path)
+
+
+@contextmanager
+def a_gpu_process(folder: Path) -> Iterator[int]:
+    """The pid of a live process for lists of processes. It has a device open, as in a container it must: there gputop
+    believes nobody else's pid."""
+    device = folder / "dev" / "nvidia0"
+    device.parent.mkdir(exist_ok=True)
+    with device.open("w") as file, subprocess.Popen(["sleep", "600"], pass_fds=[file.fileno()]) as process:
+        yield process.pid
+        process.kill()
 
 
 class Talk:
@@ -94,10 +110,11 @@ class Talk:
 
 @asynccontextmanager
 async def talking(interval: float = 0.2, options: dict[str, object] | None = None, **spec: Any) -> AsyncIterator[Talk]:
-    """A session with an agent on this machine."""
+    """A session with an agent on this machine, whose own kernel log is left alone."""
     host = a_spec(local=True, **spec)
     connection = await ProcessTransport().connect(host)
-    session = Session(connection, host, SystemClock(), interval_seconds=interval, options=options)
+    chosen = {"kernel_log": False, **(options or {})}
+    session = Session(connection, host, SystemClock(), interval_seconds=interval, options=chosen)
     try:
         async with aclosing(session.frames()) as items:
             yield Talk(session, items)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import getpass
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gputop.domain.problem import ProblemKind
-from tests.remote.agents import NvmlFixture, nvml_library, talking
+from tests.remote.agents import NvmlFixture, a_gpu_process, nvml_library, talking
 
 MIB = 1024 * 1024
 
 
 @pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+def sleeper(tmp_path: Path) -> Iterator[int]:
     """A live process, for lists of processes."""
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process
-        process.kill()
+    with a_gpu_process(tmp_path) as pid:
+        yield pid
 
 
 async def test_every_value_of_eight_devices_comes_in_the_first_frame(nvml: NvmlFixture, library: str) -> None:
@@ -74,7 +72,7 @@ async def test_values_that_change_arrive_and_those_that_do_not_are_carried_on(nv
     assert frame.value("ecc_corrected_aggregate", 1) == 2
 
 
-async def test_instances_of_a_device_are_listed_with_their_gaps(nvml: NvmlFixture, library: str) -> None:
+async def test_instances_of_a_device_are_numbered_as_nvidia_smi_numbers_them(nvml: NvmlFixture, library: str) -> None:
     async with talking(nvml_library=library) as talk:
         frame = await talk.next()
     assert frame.value("mig_mode", 5) == "enabled"
@@ -82,14 +80,12 @@ async def test_instances_of_a_device_are_listed_with_their_gaps(nvml: NvmlFixtur
     assert (large.kind, large.index, large.profile) == ("mig", 0, "3g.40gb")
     assert (large.gpu_instance_id, large.compute_instance_id) == (1, 0)
     assert (large.memory_used_bytes, large.memory_total_bytes) == (20312 * MIB, 40192 * MIB)
-    assert (small.index, small.profile, small.uuid) == (2, "1g.10gb", "MIG-00000000-0000-5000-8000-000000000052")
+    assert (small.index, small.profile, small.uuid) == (1, "1g.10gb", "MIG-00000000-0000-5000-8000-000000000052")
     assert len(frame.partitions) == 2
 
 
-async def test_processes_are_named_and_dated_from_proc(
-    nvml: NvmlFixture, library: str, sleeper: subprocess.Popen[bytes]
-) -> None:
-    pid = sleeper.pid
+async def test_processes_are_named_and_dated_from_proc(nvml: NvmlFixture, library: str, sleeper: int) -> None:
+    pid = sleeper
     nvml.set(gpu__0__compute=f"{pid}:1012", gpu__0__graphics=f"{pid}:1012", gpu__5__compute=f"{pid}:20:1:0")
     async with talking(nvml_library=library) as talk:
         frame = await talk.next()
@@ -284,10 +280,8 @@ async def test_a_library_without_devices_says_so(nvml: NvmlFixture, library: str
     assert [problem.kind for problem in frame.problems] == [ProblemKind.NO_DEVICES]
 
 
-async def test_an_old_library_is_read_by_its_old_calls(
-    nvml: NvmlFixture, libraries: Path, sleeper: subprocess.Popen[bytes]
-) -> None:
-    nvml.set(gpu__0__compute=f"{sleeper.pid}:1012")
+async def test_an_old_library_is_read_by_its_old_calls(nvml: NvmlFixture, libraries: Path, sleeper: int) -> None:
+    nvml.set(gpu__0__compute=f"{sleeper}:1012")
     async with talking(nvml_library=str(nvml_library(libraries, "OLD_LIBRARY"))) as talk:
         frame = await talk.next()
     # The first form of the memory call counts the reserved part as used.
@@ -295,18 +289,16 @@ async def test_an_old_library_is_read_by_its_old_calls(
     assert frame.value("memory_reserved_bytes", 0) is None
     assert frame.value("throttle_reasons", 0) == ["sw_power_cap", "sw_thermal"]
     (process,) = frame.processes
-    assert (process.pid, process.memory_used_bytes, process.name) == (sleeper.pid, 1012 * MIB, "sleep")
+    assert (process.pid, process.memory_used_bytes, process.name) == (sleeper, 1012 * MIB, "sleep")
     assert frame.value("processes_known", 0) is True
     assert not frame.device_problems
 
 
-async def test_records_of_another_size_are_seen_through(
-    nvml: NvmlFixture, libraries: Path, sleeper: subprocess.Popen[bytes]
-) -> None:
-    nvml.set(gpu__0__compute=f"{sleeper.pid}:1012 4242:300 4343:400 4444:500")
+async def test_records_of_another_size_are_seen_through(nvml: NvmlFixture, libraries: Path, sleeper: int) -> None:
+    nvml.set(gpu__0__compute=f"{sleeper}:1012 4242:300 4343:400 4444:500")
     async with talking(nvml_library=str(nvml_library(libraries, "FIVE_FIELDS"))) as talk:
         frame = await talk.next()
-    assert [process.pid for process in frame.processes] == [sleeper.pid]
+    assert [process.pid for process in frame.processes] == [sleeper]
     assert frame.value("processes_known", 0) is False
     assert [problem.kind for problem in frame.device_problems[0]] == [ProblemKind.PROCESSES_UNRELIABLE]
     assert frame.value("state", 0) == "ok"
@@ -341,7 +333,7 @@ async def test_totals_of_ecc_errors_are_added_up_where_the_driver_gives_only_par
 
 
 async def test_slow_values_are_read_again_after_a_while(nvml: NvmlFixture, library: str) -> None:
-    async with talking(nvml_library=library, options={"slow": 0.5}) as talk:
+    async with talking(nvml_library=library, options={"medium": 0.5, "slow": 0.5}) as talk:
         assert (await talk.next()).value("ecc_corrected_volatile", 0) == 0
         nvml.set(gpu__0__ecc_corrected_volatile=9, gpu__1__mig=1)
         frame = await talk.until(lambda frame: frame.value("ecc_corrected_volatile", 0) == 9)

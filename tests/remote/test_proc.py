@@ -103,6 +103,8 @@ def test_a_process_is_who_proc_says_and_another_one_when_its_pid_is_used_again(t
         "command": "python3 train.py",
         "user": "ada",
         "started_at": 1764500042.0,
+        "container": None,
+        "job": None,
     }
     write(tmp_path, {"/proc/7/stat": stat_of("sh", 9900), "/proc/7/cmdline": "sh\0"})
     again = table.look_up(7)

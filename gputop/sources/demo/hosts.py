@@ -175,6 +175,12 @@ class DemoHost:
         )
 
 
+def bus_of(host: DemoHost, position: int) -> str:
+    """The PCI address of a device, as nvidia-smi prints it."""
+    buses = (0x19, 0x3B, 0x4C, 0x5D, 0x9B, 0xBB, 0xCB, 0xDB) if host.devices == 8 else (0x17, 0x65, 0xCA, 0xE3)
+    return f"00000000:{buses[position]:02X}:00.0"
+
+
 @lru_cache(maxsize=8)
 def plan(seed: int = DEFAULT_SEED, hosts: int = DEFAULT_HOSTS) -> tuple[DemoHost, ...]:
     """The servers: half of them with 8 H100, a quarter with 8 A100 (some split by MIG), a quarter with 4 or 8 L4."""

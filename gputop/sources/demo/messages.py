@@ -7,8 +7,9 @@ from typing import Any
 
 from gputop.remote import problem
 from gputop.remote.wire import PROTOCOL_VERSION
-from gputop.sources.demo.hosts import GIB, INTERVAL_SECONDS, MIB, MOST_HOSTS, DemoHost
+from gputop.sources.demo.hosts import GIB, INTERVAL_SECONDS, MIB, MOST_HOSTS, DemoHost, bus_of
 from gputop.sources.demo.jobs import Job, job_at, lane_of
+from gputop.sources.demo.log import events
 from gputop.sources.demo.noise import between, mix, unit, wave
 from gputop.sources.demo.physics import Measured, job_memory, measure, rank, slice_memory, slices, work_at
 from gputop.sources.demo.trouble import Condition, booted_at, condition
@@ -38,11 +39,12 @@ def hello(host: DemoHost, t: float) -> Message:
             "cuda_version": None if trouble.fault == "driver-mismatch" else host.cuda,
             "os_name": host.os_name,
             "python_version": host.python,
+            "kernel_log": "/dev/kmsg",
         },
         "devices": {
             "index": list(positions),
             "uuid": [f"GPU-{_uuid(host.key, 2, position)}" for position in positions],
-            "pci_bus_id": [pci_bus_id(host, position) for position in positions],
+            "pci_bus_id": [bus_of(host, position) for position in positions],
             "vendor": ["nvidia"] * len(positions),
             "model": [host.model.name] * len(positions),
             "serial": [str(1650000000000 + mix(host.key, 3, position) % 10**10) for position in positions],
@@ -70,13 +72,9 @@ def frame(host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SE
     }
     if device_problems := _device_problems(trouble, t):
         message["device_problems"] = device_problems
+    if logged := events(host, t, all_since_boot=sequence == 1):
+        message["events"] = logged
     return message
-
-
-def pci_bus_id(host: DemoHost, position: int) -> str:
-    """As nvidia-smi prints it."""
-    buses = (0x19, 0x3B, 0x4C, 0x5D, 0x9B, 0xBB, 0xCB, 0xDB) if host.devices == 8 else (0x17, 0x65, 0xCA, 0xE3)
-    return f"00000000:{buses[position]:02X}:00.0"
 
 
 def _host_values(host: DemoHost, t: float, sequence: int) -> Message:

@@ -19,7 +19,7 @@ from gputop.tui.commands import Scope
 from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.rows import Key, reason
 from gputop.tui.screens.base import CommandScreen
-from gputop.tui.screens.page import RowScreen
+from gputop.tui.screens.page import LogScreen, RowScreen
 from gputop.tui.summary import footer, header, header_height, table_header
 from gputop.tui.views import VIEWS
 from gputop.tui.widgets.fleet_table import FleetTable, TableState
@@ -265,6 +265,11 @@ class FleetScreen(CommandScreen):
         row = self.table.held_row()
         if row is not None:
             self.gputop.push_screen(RowScreen(row, self.gputop.fleet.as_of))
+
+    def do_row_log(self) -> None:
+        row = self.table.cursor_row
+        if row is not None:
+            self.gputop.push_screen(LogScreen(row))
 
     def do_row_copy(self) -> None:
         row = self.table.held_row()

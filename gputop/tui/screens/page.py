@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from gputop.domain.host import Host
-from gputop.tui import pages
+from gputop.tui import log_page, pages
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
 from gputop.tui.draw import Spans, remote, spread
@@ -79,6 +79,9 @@ class PageScreen(CommandScreen):
     def do_row_copy(self) -> None:
         self.gputop.say("there is no row to copy here")
 
+    def do_row_log(self) -> None:
+        self.gputop.say("there is no row here that has a log")
+
     def do_back(self) -> None:
         self.gputop.leave()
 
@@ -103,6 +106,11 @@ class HostScreen(PageScreen):
         host = self._host()
         if host is not None:
             self.gputop.copy(HostRow(host, 0))
+
+    def do_row_log(self) -> None:
+        host = self._host()
+        if host is not None:
+            self.gputop.push_screen(LogScreen(HostRow(host, 0)))
 
     def head(self, look: Look, width: int) -> Spans:
         host = self._host()
@@ -129,12 +137,33 @@ class RowScreen(PageScreen):
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
 
+    def do_row_log(self) -> None:
+        self.gputop.push_screen(LogScreen(self.row))
+
     def head(self, look: Look, width: int) -> Spans:
         known = f"everything known at {self.as_of.astimezone(look.zone):%H:%M:%S %Z} "
         return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((known, "dim"),), width)
 
     def body(self, look: Look, width: int) -> list[Spans]:
         return pages.row_page(self.row, look, width)
+
+
+class LogScreen(PageScreen):
+    """The kernel log of a row, as far as it is about devices. New events come in while it is open."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__()
+        self.row = row
+
+    def do_row_copy(self) -> None:
+        self.gputop.copy(self.row)
+
+    def head(self, look: Look, width: int) -> Spans:
+        return ((f" {remote(' '.join(self.row.key))} ", "title"), ("  kernel log", "dim"))
+
+    def body(self, look: Look, width: int) -> list[Spans]:
+        host = self.gputop.fleet.get(self.row.host.name) or self.row.host
+        return log_page.log_page(host, log_page.events_of(self.row, host), look)
 
 
 class HelpScreen(PageScreen):

@@ -312,7 +312,7 @@ async def test_an_agent_that_never_ran_is_told_beside_the_readings_of_nvidia_smi
             "",
             "help exit 0",
             "stream1 pid 17",
-            "stream1 0, GPU-a, 00000000:01:00.0, H100, 1, 550.1, 97, 1, 100, 81559, 40, [N/A], 70.1, 700, P0",
+            "stream1 0, GPU-a, 00000000:01:00.0, H100, 97, 1, 100, 81559, 40, [N/A], 70.1, 700, P0, 1, 550.1",
             "time 1764550000",
             "done",
         )

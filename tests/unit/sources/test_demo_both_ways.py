@@ -16,7 +16,7 @@ from gputop.export.to_json import to_json
 from gputop.fleet.demo import demo_fleet
 from gputop.fleet.fleet import Fleet
 from gputop.sources.demo_server import start_demo
-from gputop.wiring import make_collector
+from gputop.wiring import make_collector, xid_catalog
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTS, SEED = 8, 7
@@ -60,7 +60,7 @@ def comparable(fleet: Fleet, names: set[str]) -> list[dict[str, Any]]:
 
 
 async def test_the_way_over_ssh_shows_what_the_direct_way_shows() -> None:
-    direct, _ = demo_fleet(SEED, HOSTS, AT)
+    direct, _ = demo_fleet(SEED, HOSTS, AT, xid_catalog())
     assert set(states(direct).values()) == {
         LinkState.OK,
         LinkState.DEGRADED,

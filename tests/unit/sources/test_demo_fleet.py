@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputop.domain.reading import DEVICE_METRICS
+from gputop.health.bursts import same_device
 from gputop.remote.wire import LINE_LIMIT, pack
 from gputop.sources.demo import FEWEST_HOSTS, MOST_HOSTS, DemoHost, condition, frame, hello, plan
+from gputop.sources.demo.trouble import booted_at
 
 AT = 1_767_323_045.0
 """2026-01-02T03:04:05Z"""
@@ -215,3 +217,25 @@ def test_the_same_moment_gives_the_same_bytes_in_another_process() -> None:
 
 def test_another_seed_gives_another_fleet() -> None:
     assert frame(plan(1)[0], AT, 1) != frame(plan(2)[0], AT, 1)
+
+
+def test_the_kernel_of_a_host_that_lost_a_device_logged_why() -> None:
+    for host in plan():
+        trouble = condition(host, AT)
+        logged = frame(host, AT, 1).get("events", [])
+        assert all(booted_at(host, AT) <= event["at"] <= AT for event in logged)
+        assert logged == sorted(logged, key=lambda event: event["at"])
+        if trouble.lost_device is not None:
+            bus = hello(host, AT)["devices"]["pci_bus_id"][trouble.lost_device]
+            (fallen,) = (event for event in logged if event["code"] == 79)
+            assert same_device(fallen["pci_bus_id"], bus)
+            assert fallen["at"] == pytest.approx(trouble.since, abs=0.01)
+    codes = {event["code"] for host in plan() for event in frame(host, AT, 1).get("events", [])}
+    assert {13, 31, 63, 79, 94} <= codes
+
+
+def test_a_frame_tells_again_only_what_is_new() -> None:
+    everything = [event for host in plan() for event in frame(host, AT, 1).get("events", [])]
+    newest = [event for host in plan() for event in frame(host, AT, 2).get("events", [])]
+    assert len(everything) > 0
+    assert all(event in everything and AT - event["at"] <= 300 for event in newest)

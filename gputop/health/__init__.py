@@ -1,0 +1,1 @@
+"""What is known about faults, as data and pure functions."""

@@ -1,0 +1,1 @@
+"""Saved output of management tools, as samples: pure functions from text to rows."""

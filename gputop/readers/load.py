@@ -1,0 +1,78 @@
+"""From files, folders and archives to one sample a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from gputop.domain.problem import ProblemKind
+from gputop.readers import archive, recognize
+from gputop.readers.join import join
+from gputop.readers.text import plain
+from gputop.remote.sample import Sample, new_sample, problem
+
+
+class Recording(NamedTuple):
+    """What one file says."""
+
+    name: str
+    """The file's name, unique among those read together."""
+    sample: Sample
+
+
+def load(path: Path, tool: str | None) -> tuple[list[Recording], int]:
+    """What `path` holds, and how many files of a folder or an archive were left out as of no known tool."""
+    return _read(path.name or str(path), list(archive.find(path)), tool, searched=path.is_dir())
+
+
+def load_bytes(name: str, data: bytes, tool: str | None) -> tuple[list[Recording], int]:
+    """The same for bytes that were read from standard input."""
+    return _read(name, list(archive.unpack(name, data)), tool, searched=False)
+
+
+def joined(recordings: list[Recording]) -> list[Recording]:
+    """Recordings of one machine as one, named after the first."""
+    if len(recordings) < 2:
+        return recordings
+    return [Recording(recordings[0].name, join([recording.sample for recording in recordings]))]
+
+
+def unique(recordings: Iterable[Recording]) -> list[Recording]:
+    """Recordings with names of their own: the second `a.xml` is `a.xml (2)`."""
+    taken: dict[str, int] = {}
+    named = []
+    for recording in recordings:
+        count = taken[recording.name] = taken.get(recording.name, 0) + 1
+        named.append(recording if count == 1 else recording._replace(name=f"{recording.name} ({count})"))
+    return named
+
+
+def _read(name: str, files: list[archive.Found], tool: str | None, *, searched: bool) -> tuple[list[Recording], int]:
+    searched = searched or len(files) != 1 or files[0].name != name.removesuffix(".gz")
+    recordings = []
+    for found in files:
+        sample = _sample(found, tool, searched=searched)
+        if sample is not None:
+            recordings.append(Recording(found.name, sample))
+    if not recordings:
+        sample = new_sample("file")
+        sample["problems"].append(
+            problem(ProblemKind.UNREADABLE_FILE.value, "no output of a known tool in it", recognize.looked_for(), None)
+        )
+        recordings.append(Recording(name, sample))
+        return recordings, 0
+    return recordings, len(files) - len(recordings)
+
+
+def _sample(found: archive.Found, tool: str | None, *, searched: bool) -> Sample | None:
+    """`None` for a file of no known tool that nobody named."""
+    text = plain(found.data)
+    if searched and found.flaw is None and not recognize.is_known(text, tool):
+        return None
+    sample = recognize.read_text(text, tool)
+    if found.flaw is not None:
+        sample["problems"].append(
+            problem(ProblemKind.UNREADABLE_FILE.value, "the file could not be read to its end", found.flaw, None)
+        )
+    return sample
