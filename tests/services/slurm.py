@@ -2,8 +2,9 @@
 
     python -m tests.services.slurm 3            # prints SLURM_CONF; ends everything on Ctrl-C
 
-The cluster has its own key, ports and folders; nothing of a Slurm that is installed on the machine is touched. A node
-reboots when Slurm says so: its slurmd ends and comes back with a new boot time.
+With $GPUTOP_SLURM_TREE naming a root file system (debootstrap) that holds another version of Slurm, and as root, it is
+that one. The cluster has its own key, ports and folders; nothing of a Slurm that is installed on the machine is
+touched. A node reboots when Slurm says so: its slurmd ends and comes back with a new boot time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -76,16 +78,28 @@ done
 """
 
 
+IN_TREE = """#!/bin/sh
+# {program} of the tree, which sees this cluster's folder at the same place
+inside=/usr/sbin:/usr/bin:/sbin:/bin
+exec unshare --mount --propagation private sh -c '
+    mkdir -p "{tree}{folder}" && mount --bind "{folder}" "{tree}{folder}" && mount --rbind /dev "{tree}/dev" &&
+    mount -t proc proc "{tree}/proc" && exec chroot {tree} "$@"' sh env PATH=$inside {program} "$@"
+"""
+PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "scancel", "sbatch")
+
+
 class SlurmCluster:
     """`nodes` nodes gpu01, gpu02, … with eight GPUs each, at 127.0.1.1, 127.0.1.2, …"""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, tree: str = "") -> None:
+        """`tree`: a root file system whose Slurm it is; empty: the installed one."""
         self.folder = folder
+        self.tree = tree
         self.names = [f"gpu{number:02d}" for number in range(1, nodes + 1)]
         self.conf = folder / "etc" / "slurm.conf"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SQUEUE_"))},
-            "PATH": f"{os.environ.get('PATH', '/usr/bin:/bin')}:{SBIN}",
+            "PATH": f"{folder}/bin/tree:{os.environ.get('PATH', '/usr/bin:/bin')}:{SBIN}",
             "SLURM_CONF": str(self.conf),
             "TZ": "UTC",
             MARKER: str(folder),
@@ -187,6 +201,10 @@ class SlurmCluster:
             except ProcessLookupError:
                 continue
 
+        if self.tree:
+            with suppress(OSError):
+                Path(f"{self.tree}{self.folder}").rmdir()  # where its folder was mounted
+
     def _configure(self) -> None:
         ports = free_ports(len(self.names) + 1)
         (self.folder / "munge" / "key").write_bytes(secrets.token_bytes(1024))
@@ -204,7 +222,14 @@ class SlurmCluster:
         self.conf.write_text("".join(lines))
         gres = f"Name=gpu Type=h100 File={self.folder}/dev/nvidia[0-7]"
         (self.folder / "etc" / "gres.conf").write_text(f"AutoDetect=off\nNodeName={','.join(self.names)} {gres}\n")
-        for name, text in (("reboot", REBOOT), ("node", NODE)):
+        if self.tree:
+            (self.folder / "etc" / "cgroup.conf").write_text("CgroupPlugin=disabled\n")  # 22.05 would die of it
+            (self.folder / "bin" / "tree").mkdir()
+        scripts = {"reboot": REBOOT, "node": NODE}
+        for program in PROGRAMS if self.tree else ():
+            text = IN_TREE.format(program=program, tree=self.tree, folder=self.folder)
+            scripts[f"bin/tree/{program}"] = text
+        for name, text in scripts.items():
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
 
@@ -263,7 +288,8 @@ def free_ports(count: int) -> list[int]:
 
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="gputop-slurm-"))
-    cluster = SlurmCluster(folder, int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    cluster = SlurmCluster(folder, nodes, os.environ.get("GPUTOP_SLURM_TREE", ""))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         cluster.start()
