@@ -41,7 +41,7 @@ from gputop.domain.host import Host, HostSpec
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.link import Link, LinkState
-from gputop.domain.problem import Problem
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import boot_id
 from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.ports import Clock, Observer, PowerProvider, Runner, Scheduler
@@ -109,6 +109,9 @@ class Acts:
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""
+        strangers = [name for name in request.hosts if name not in self._specs]
+        if strangers:
+            return Problem(kind=ProblemKind.INTERNAL, summary=f"not a host of this fleet: {', '.join(strangers)}")
         evidence = await self._gather(request)
         plan = make_plan(request, evidence, self._back_ends, self._clock.now())
         if isinstance(plan, Problem):
@@ -217,7 +220,7 @@ class Acts:
     # --- looking ---------------------------------------------------------------------------------------------------
 
     async def _gather(self, request: ActionRequest) -> list[Evidence]:
-        names = [name for name in dict.fromkeys(request.hosts) if name in self._specs]
+        names = list(dict.fromkeys(request.hosts))
         seen = await self._observer.look(names)
         hosts = [seen.get(name) or self._unseen(name) for name in names]
         nodes, instances = await asyncio.gather(

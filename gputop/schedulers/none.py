@@ -65,6 +65,8 @@ class MarkerScheduler:
         self._clock = clock
         self._modes: dict[str, str | None] = {}
         """Compute mode to come back to: the marker's, else that of the newest frame."""
+        self._work: dict[str, tuple[tuple[str, str], ...]] = {}
+        """Owner and words of each process on a device, to tell people what of theirs runs."""
 
     async def observe(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
         nodes = await asyncio.gather(*(self._observe(host) for host in hosts))
@@ -75,7 +77,7 @@ class MarkerScheduler:
         marker = await self._marker(host.name)
         if isinstance(marker, Block):
             return NodeState(host=host.name, scheduler=self.name, block=marker, observed_at=now)
-        told = _describe_work(host)
+        self._work[host.name] = _describe_work(host)
         self._modes[host.name] = marker.compute_mode if marker is not None else _common_mode(host)
         if marker is None:
             return NodeState(
@@ -84,7 +86,6 @@ class MarkerScheduler:
                 node=host.name,
                 admin=AdminState.SCHEDULABLE,
                 raw="no marker",
-                flags=told,
                 cordoned=False,
                 observed_at=now,
             )
@@ -94,7 +95,6 @@ class MarkerScheduler:
             node=host.name,
             admin=AdminState.DRAINING,
             raw="marked",
-            flags=told,
             cordoned=True,
             reason=marker.reason,
             by=marker.by,
@@ -163,7 +163,7 @@ class MarkerScheduler:
         until = f" until {request.until:%Y-%m-%d %H:%M} UTC" if request.until else ""
         lines = [f"all:{node.host} is being drained by {request.by}{until}: {_flat(request.reason)}"]
         lines.append("all:Please start nothing new. Work that runs now may go on.")
-        lines += [f"of {told.partition(' ')[0]}:Still yours here: {told.partition(' ')[2]}" for told in node.flags]
+        lines += [f"of {user}:Still yours here: {what}" for user, what in self._work.get(node.host, ())]
         return (tell_step("scheduler", node.host, "\n".join(lines) + "\n"),)
 
     async def check(self, host: str, step: Step) -> Check:
@@ -295,12 +295,11 @@ def _read_marker(result: CommandResult) -> Marker | None:
         return Marker(by="somebody", reason=f"a marker that is not gputop's: {_flat(text)[:200]}", since=epoch)
 
 
-def _describe_work(host: Host) -> tuple[str, ...]:
-    """`USER what` for each process on a device whose owner is known."""
+def _describe_work(host: Host) -> tuple[tuple[str, str], ...]:
     if host.frame is None:
         return ()
     return tuple(
-        f"{process.user} {process.name or 'a process'} (pid {process.pid}, GPU {process.device_index})"
+        (process.user, f"{process.name or 'a process'} (pid {process.pid}, GPU {process.device_index})")
         for process in host.frame.processes
         if process.user
     )

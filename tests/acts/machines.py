@@ -138,9 +138,9 @@ class Machine:
         return self._enter(["sh", "-c", script])
 
     def spawn(self, user: str = "ops") -> int:
-        """A process of `user` that runs until it is ended; its number there."""
+        """A process of `user` that has a device open and runs until it is ended; its number there."""
         who = ["setpriv", "--reuid", str(OPS_ID), "--regid", str(OPS_ID), "--clear-groups"] if user == "ops" else []
-        script = "sleep 10000 >/dev/null 2>&1 </dev/null & echo $!"
+        script = f"sleep 10000 >/dev/null 2>&1 </dev/null 3<{self.folder}/dev/nvidia0 & echo $!"
         return int(self._enter([*who, "sh", "-c", script]))
 
     def _enter(self, argv: list[str]) -> str:
@@ -212,8 +212,9 @@ class Machines:
 
     def add(self, name: str, *, sudoers: str = SUDOERS, boot_seconds: float = 0.3) -> Machine:
         folder = self.folder / name
-        for below in ("bin", "home/ops", "home/root"):
+        for below in ("bin", "dev", "home/ops", "home/root"):
             (folder / below).mkdir(parents=True)
+        (folder / "dev" / "nvidia0").touch()
         os.chown(folder / "home/ops", OPS_ID, OPS_ID)
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))

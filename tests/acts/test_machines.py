@@ -31,7 +31,9 @@ def inventory(machines: Machines, machine: Machine) -> Path:
 def idle(machine: Machine) -> None:
     """Every test begins with an active, idle machine."""
     machine.wait_until_up()
-    machine.devices(gpu__0__compute="", gpu__compute_mode="0", gpu__power_limit="700", gpu__broken="")
+    machine.devices(
+        gpu__0__compute="", gpu__0__mem_used="", gpu__compute_mode="0", gpu__power_limit="700", gpu__broken=""
+    )
     machine.run("rm -rf /run/gputop")
     (machine.folder / "smi.log").write_text("")
 
@@ -262,6 +264,21 @@ def test_a_closed_terminal_leaves_a_plan_that_is_resumed(machine: Machine, inven
     assert ran.returncode == 0, ran.stderr + ran.stdout
     assert "verified    drained" in ran.stdout
     assert "unfinished" not in gputop("actions").stdout
+
+
+def test_compute_mode_and_logins_are_closed_by_policy_and_opened_again(
+    machine: Machine, machines: Machines, gputop: Gputop
+) -> None:
+    policy = "  policy: {idle_samples: 1, idle_interval: 100ms, compute_mode: true, nologin: true}\n"
+    inventory = machines.inventory(user="root", names=("gpu-a",), defaults=policy)
+    machine.devices(gpu__compute_mode="3")
+    assert gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON).returncode == 0
+    assert machine.smi_calls() == ["-c PROHIBITED"]
+    assert machine.run("ls /run/nologin") == "/run/nologin\n"
+    resumed = gputop("resume", "-f", inventory, "gpu-a", *DO)
+    assert resumed.returncode == 0, resumed.stderr
+    assert machine.smi_calls() == ["-c PROHIBITED", "-c EXCLUSIVE_PROCESS"]  # as it was, not the default
+    assert machine.run("ls /run/nologin 2>/dev/null || echo none") == "none\n"
 
 
 def test_an_interrupted_drain_can_be_rolled_back(machine: Machine, inventory: Path, gputop: Gputop) -> None:

@@ -174,6 +174,12 @@ async def test_the_lock_falls_shut_after_ten_idle_minutes_and_a_touch_keeps_it_o
     assert site.lock.allowed
 
 
+async def test_a_host_that_is_not_of_the_fleet_is_a_problem_for_all(site: Site) -> None:
+    found = await site.acts.propose(a_request(ActionKind.DRAIN, "gpu-01", "gpu-99"))
+    assert isinstance(found, Problem)
+    assert "gpu-99" in found.summary
+
+
 async def test_a_request_without_hosts_is_a_problem(site: Site) -> None:
     assert isinstance(await site.acts.propose(a_request(hosts=())), Problem)
 
