@@ -46,7 +46,7 @@ class SshPower(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ssh", f
 
 class Ec2(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ec2", forbid_unknown_fields=True):
     instance_id: str | None = None
-    """`null`: found by the host's private address or private DNS name."""
+    """`null`: of the host's label `instance_id`, else found by its private address or private DNS name."""
     region: str | None = None
     """`null`: as the AWS configuration says."""
     profile: str | None = None
@@ -86,7 +86,7 @@ class CommandPower(Struct, frozen=True, kw_only=True, tag_field="kind", tag="com
     start: tuple[str, ...] = ()
     reboot: tuple[str, ...] = ()
     id: str | None = None
-    """The machine's id at its cloud."""
+    """The machine's id at its cloud; `null`: of the host's label `instance_id`."""
     running: tuple[str, ...] = ("running", "Running", "RUNNING", "on")
     """Regular expressions for what `status` prints in each state; one must match its whole output, trimmed."""
     stopped: tuple[str, ...] = ("stopped", "Stopped", "STOPPED", "off", "TERMINATED", "VM deallocated")

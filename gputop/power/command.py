@@ -17,7 +17,7 @@ from gputop.domain.call import Performed, RunHere
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.instance import Instance, PowerState
 from gputop.ports import Clock, Runner
-from gputop.power.proof import another_boot, in_state
+from gputop.power.proof import another_boot, id_of, in_state
 from gputop.transport.runner import perform, shown, trouble
 
 AT_ONCE = 8
@@ -61,7 +61,7 @@ class CommandPowerProvider:
         return Instance(
             host=host.name,
             provider=self.name,
-            id=power.id or "",
+            id=id_of(power.id, host.spec) or "",
             power=state,
             raw=said,
             stop_losses=tuple(Loss(kind=LossKind.INSTANCE_STORE, summary=text) for text in power.loses),
@@ -142,13 +142,15 @@ class CommandPowerProvider:
 
 def filled_in(argv: Iterable[str], power: CommandPower, host: Host) -> tuple[str, ...] | Block:
     """`argv` with its placeholders replaced, each within its own word."""
-    values = {"{host}": host.name, "{address}": host.spec.address or host.name, "{id}": power.id}
+    values = {"{host}": host.name, "{address}": host.spec.address or host.name, "{id}": id_of(power.id, host.spec)}
     words = []
     for word in argv:
         for name, value in values.items():
             if name in word:
                 if value is None:
-                    return Block(kind="no-id", summary=f"{name} is used, and the inventory gives it no `id`")
+                    return Block(
+                        kind="no-id", summary=f"{name} is used, and it has neither an `id` nor a label instance_id"
+                    )
                 word = word.replace(name, value)
         words.append(word)
     return tuple(words)

@@ -22,7 +22,7 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Clock, Runner
 from gputop.power.aws import Aws, Place, place_of
 from gputop.power.ec2_facts import Facts, instance_of, power_of
-from gputop.power.proof import another_boot, in_state
+from gputop.power.proof import another_boot, id_of, in_state
 
 FILTER_VALUES = 200
 """The most values of one filter."""
@@ -252,8 +252,8 @@ def _filter_of(host: Host) -> tuple[str, str]:
     """EC2's name of what a host is found by, and the value."""
     power = host.spec.power
     assert isinstance(power, Ec2)
-    if power.instance_id is not None:
-        return "instance-id", power.instance_id
+    if (instance_id := id_of(power.instance_id, host.spec)) is not None:
+        return "instance-id", instance_id
     address = host.endpoint.address if host.endpoint is not None else host.spec.address or host.name
     try:
         return "private-ip-address", str(ipaddress.ip_address(address))

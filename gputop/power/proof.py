@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.domain.action import Check, CheckState, Goal, Step
 from gputop.domain.call import RunOn
+from gputop.domain.host import HostSpec
 from gputop.domain.instance import PowerState
 from gputop.domain.proof import rebooted
 from gputop.ports import Runner
@@ -12,6 +13,9 @@ LOOK_SECONDS = 15.0
 
 POWER_CUT = "power-cut"
 """The consent for what does not ask the operating system."""
+
+ID_LABEL = "instance_id"
+"""The label of a host that holds its id at its cloud, where its `power` is shared with others."""
 
 WANTED = {
     Goal.STOPPED: (PowerState.STOPPED, PowerState.HIBERNATED),
@@ -41,3 +45,8 @@ def in_state(goal: Goal, power: PowerState, said: str) -> Check:
         summary = f"{said}: it stopped without hibernating, its memory is lost"
         return Check(state=CheckState.BLOCKED, summary=summary, values=values)
     return Check(state=CheckState.NOT_DONE, summary=said, values=values)
+
+
+def id_of(named: str | None, spec: HostSpec) -> str | None:
+    """A host's id at its cloud: of its `power`, else of its label."""
+    return named if named is not None else spec.labels.get(ID_LABEL)

@@ -21,6 +21,7 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Clock, Runner
 from gputop.power.http import Site, request
 from gputop.power.proof import POWER_CUT, another_boot, in_state
+from gputop.transport.runner import shown
 from gputop.transport.secret import read_secret
 from gputop.transport.thread import in_thread
 
@@ -75,15 +76,15 @@ class RedfishPowerProvider:
         system = await self._ask(host.spec, "GET", path)
         if isinstance(system, Problem):
             return structs.replace(blank, block=_no_answer(system))
-        said = str(system.get("PowerState"))
+        said = _power_word(system)
         target, types = await self._reset_of(host.spec, system)
         state = POWER.get(said, PowerState.UNKNOWN)
-        unknown = Block(kind="unknown-state", summary=f"its BMC calls its power state {said[:40]!r}")
+        unknown = Block(kind="unknown-state", summary=f"its BMC calls its power state {said!r}")
         return structs.replace(
             blank,
             power=state,
-            raw=said[:40],
-            kind=" ".join(str(system[key]) for key in ("Manufacturer", "Model") if system.get(key)) or None,
+            raw=said,
+            kind=shown(" ".join(str(system[key]) for key in ("Manufacturer", "Model") if system.get(key))) or None,
             billing="a server of one's own: nothing is known of a bill",
             values={"url": url, "system": path, "target": target, "types": " ".join(types)},
             block=unknown if state is PowerState.UNKNOWN else None,
@@ -181,7 +182,7 @@ class RedfishPowerProvider:
         system = spec if isinstance(spec, Problem) else await self._ask(spec, "GET", step.wanted.get("system", ""))
         if isinstance(system, Problem):
             return Check(state=CheckState.UNKNOWN, summary=system.summary)
-        said = str(system.get("PowerState"))[:40]
+        said = _power_word(system)
         return in_state(step.goal, POWER.get(said, PowerState.UNKNOWN), said)
 
     async def perform(self, host: str, step: Step) -> Performed:
@@ -231,6 +232,10 @@ class RedfishPowerProvider:
 
 def url_of(power: Redfish, host: str) -> str:
     return power.url.replace("{host}", host).rstrip("/")
+
+
+def _power_word(system: dict[str, Any]) -> str:
+    return shown(str(system.get("PowerState")))[:40]
 
 
 def _no_answer(problem: Problem) -> Block:

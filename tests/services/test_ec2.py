@@ -56,7 +56,8 @@ def api(moto: Moto) -> Any:
 
 
 def client(moto: Moto, service: str) -> Any:
-    boto3 = pytest.importorskip("boto3")
+    import boto3
+
     return boto3.client(
         service,
         region_name=REGION,
