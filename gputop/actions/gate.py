@@ -9,17 +9,22 @@ from collections.abc import Sequence
 from gputop.domain.action import Check, CheckState, GateItem
 from gputop.domain.host import Host
 from gputop.domain.reading import Frame
+from gputop.health.xid import Catalog
 
-FATAL_XIDS = frozenset({48, 62, 64, 74, 79, 95, 110, 119, 120, 140, 143})
-"""After these a device needs a reset, a reboot or a person."""
+FATAL = frozenset({"reset", "reboot", "rma"})
+"""What the catalog of Xids asks for after a fatal one: a device that has had it since boot does not get work."""
 
-_XID = re.compile(r"NVRM: Xid \(([^)]*)\): (\d+)")
+_XID = re.compile(r"NVRM: Xid \(([^)]*)\): (\d+)([^\n]*)")
 
 OK, BAD, NOT_CHECKED = "ok", "bad", "not-checked"
 
 
 def gate_items(
-    host: Host | None, peers: Sequence[Host], kernel_log: str | None, diagnosis: GateItem | None = None
+    host: Host | None,
+    peers: Sequence[Host],
+    kernel_log: str | None,
+    catalog: Catalog,
+    diagnosis: GateItem | None = None,
 ) -> tuple[GateItem, ...]:
     """Every item of the gate. `kernel_log`: of this boot; `None`: could not be read. `diagnosis`: what `dcgmi` said."""
     frame = host.frame if host is not None else None
@@ -27,7 +32,7 @@ def gate_items(
         return (GateItem(name="reading", state=BAD, summary="no fresh reading"),)
     return (
         _devices(host, frame),
-        _xids(kernel_log),
+        _xids(host, kernel_log, catalog),
         _pending(frame),
         _width(frame),
         _driver(host, frame, peers),
@@ -59,12 +64,21 @@ def _devices(host: Host, frame: Frame) -> GateItem:
     return GateItem(name="devices", state=OK, summary=f"{good} of {wanted}")
 
 
-def _xids(kernel_log: str | None) -> GateItem:
+def _xids(host: Host, kernel_log: str | None, catalog: Catalog) -> GateItem:
+    fatal = {
+        f"Xid {match[2]} on {match[1]}": None
+        for match in _XID.finditer(kernel_log or "")
+        if catalog.severity("xid", int(match[2]), match[3]) in FATAL
+    }
+    fatal |= {
+        f"{event.kind} {event.code or ''} on {event.pci_bus_id or 'a device'}": None
+        for event in host.events
+        if event.severity in FATAL and (kernel_log is None or event.kind != "xid")
+    }
+    if fatal:
+        return GateItem(name="xid", state=BAD, summary=", ".join(fatal))
     if kernel_log is None:
         return GateItem(name="xid", state=NOT_CHECKED, summary="the kernel log cannot be read")
-    fatal = Counter((match[2], match[1]) for match in _XID.finditer(kernel_log) if int(match[2]) in FATAL_XIDS)
-    if fatal:
-        return GateItem(name="xid", state=BAD, summary=", ".join(f"Xid {code} on {at}" for code, at in fatal))
     return GateItem(name="xid", state=OK, summary="no fatal Xid since boot")
 
 

@@ -12,6 +12,7 @@ from gputop.domain.action import Check, CheckState, GateItem, Goal, HostIdentity
 from gputop.domain.call import Performed, RunHere, RunOn
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.proof import boot_id, rebooted
+from gputop.health.catalog import default_catalog
 from gputop.ports import Observer, Runner
 from gputop.transport.runner import perform, trouble
 
@@ -96,6 +97,7 @@ class HostActor:
             seen.get(host),
             tuple(others.values()),
             kernel.text if kernel.ok else None,
+            default_catalog(),
             await self._diagnosis(host) if spec.policy.dcgm_diag else None,
         )
         return passes(items)

@@ -13,7 +13,8 @@ from gputop.domain.action import CheckState
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.proof import rebooted
-from gputop.domain.reading import HostFacts
+from gputop.domain.reading import DeviceEvent, HostFacts
+from gputop.health.catalog import default_catalog
 from tests.fakes.acts import BOOT, MIB, a_host, a_policy, a_process
 from tests.fakes.builders import a_frame, a_link
 
@@ -104,7 +105,7 @@ def test_a_first_reading_with_a_missing_or_lost_device_is_not_healthy() -> None:
 
 
 def gate_of(host: Host, peers: tuple[Host, ...] = (), kernel: str | None = "") -> dict[str, str]:
-    return {item.name: item.state for item in gate_items(host, peers, kernel)}
+    return {item.name: item.state for item in gate_items(host, peers, kernel, default_catalog())}
 
 
 def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
@@ -128,6 +129,8 @@ def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
     assert gate_of(host, kernel=None)["xid"] == "not-checked"
     assert gate_of(host, kernel="NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")["xid"] == "bad"
     assert gate_of(host, kernel="NVRM: Xid (PCI:0000:3b:00): 31, pid=1, MMU Fault")["xid"] == "ok"
+    fallen = DeviceEvent(kind="fell-off-bus", message="GPU has fallen off the bus", severity="reboot")
+    assert gate_of(structs.replace(host, events=(fallen,)))["xid"] == "bad"
     narrow = structs.replace(frame, columns=structs.replace(frame.columns, pcie_width=[16, 8]))
     assert gate_of(structs.replace(host, frame=narrow))["link width"] == "bad"
     pending = structs.replace(frame, columns=structs.replace(frame.columns, remapped_rows_pending=[None, True]))
@@ -135,7 +138,7 @@ def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
 
 
 def test_bad_items_block_a_resume_and_unchecked_ones_do_not() -> None:
-    unchecked = gate_items(framed(), (), None)
+    unchecked = gate_items(framed(), (), None, default_catalog())
     assert passes(unchecked).state is CheckState.DONE
     assert "not checked: devices, xid, remap, link width, driver" in passes(unchecked).summary
-    assert passes(gate_items(framed(state=["ok", "lost"]), (), None)).state is CheckState.BLOCKED
+    assert passes(gate_items(framed(state=["ok", "lost"]), (), None, default_catalog())).state is CheckState.BLOCKED
