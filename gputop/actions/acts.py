@@ -6,6 +6,7 @@ propose: look, plan, judge            carry_out: look again, judge again, confir
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,8 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import boot_id
 from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.ports import Clock, Observer, PowerProvider, Runner, Scheduler
+
+log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 5.0
 """A plan older than this is made again before it is carried out."""
@@ -153,7 +156,7 @@ class Acts:
         if not is_confirmed(verdict, typed, request.reason):
             return NotConfirmed()
         outcomes = await self._executor.execute(fresh.plan, inventory=inventory, wait=wait, listen=listen)
-        remember(self._state_folder, fresh.plan, outcomes, self._clock.now())
+        self._remember(fresh.plan, outcomes)
         return outcomes
 
     async def inspect(
@@ -182,7 +185,7 @@ class Acts:
         if (refused := self._unlocked(story)) is not None:
             return refused
         outcomes = await self._executor.resume(story, listen=listen)
-        remember(self._state_folder, story.plan, outcomes, self._clock.now())
+        self._remember(story.plan, outcomes)
         return outcomes
 
     async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
@@ -194,6 +197,12 @@ class Acts:
     def forget(self, story: Story) -> None:
         """Close an unfinished plan and leave its hosts as they are."""
         self._executor.forget(story)
+
+    def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        try:
+            remember(self._state_folder, plan, outcomes, self._clock.now())
+        except OSError as error:  # what was done is done, and stands in the audit
+            log.warning("the lease of %s cannot be written: %s", plan.id, error)
 
     def _unlocked(self, story: Story) -> Deny | None:
         if self.lock.allowed:

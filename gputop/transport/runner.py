@@ -48,26 +48,37 @@ class ProgramRunner:
         self._specs = {spec.name: spec for spec in specs}
         self._connections: Once[str, Connection | LinkFailure] = Once()
         self._open: dict[str, Connection] = {}
+        self._retired: list[Connection] = []
 
     async def run(self, call: RunHere | RunOn, *, deadline_seconds: float) -> CommandResult:
         try:
             async with asyncio.timeout(deadline_seconds):
                 return await (self._here(call) if isinstance(call, RunHere) else self._on(call, deadline_seconds))
         except TimeoutError:
+            if isinstance(call, RunOn):
+                self._retire(call.host)
             return _lost(ProblemKind.TIMED_OUT, f"no end within {deadline_seconds:g} s")
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         await self._connections.close()
-        for connection in self._open.values():
+        for connection in (*self._open.values(), *self._retired):
             await connection.close()
         self._open.clear()
+        self._retired.clear()
 
     async def forget(self, host: str) -> None:
         """Close the connection to `host`: it has rebooted."""
         connection = self._open.pop(host, None)
         if connection is not None:
             await connection.close()
+
+    def _retire(self, host: str) -> None:
+        """The next call opens another connection: this one may be dead without anybody having said so. Others may still
+        be at work on it, so it is closed at the end only."""
+        connection = self._open.pop(host, None)
+        if connection is not None:
+            self._retired.append(connection)
 
     async def _here(self, call: RunHere) -> CommandResult:
         environment = {**os.environ, "LC_ALL": "C"}
