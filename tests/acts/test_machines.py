@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -137,6 +139,29 @@ def test_a_reboot_is_proven_by_another_boot_id_and_a_healthy_reading(
     assert machine.downs == downs + 1
     assert "verified    active" in ran.stdout  # the marker lay below /run
     assert "does not answer" in ran.stderr or "a new boot" in ran.stderr
+
+
+def test_a_reboot_whose_gputop_was_killed_is_proven_by_the_next_one_and_not_repeated(
+    machines: Machines, gputop: Gputop, tmp_path: Path
+) -> None:
+    machine = machines.add("gpu-slow", boot_seconds=4)
+    inventory = machines.inventory(names=("gpu-slow",))
+    assert gputop("drain", "-f", inventory, "gpu-slow", *DO, *REASON).returncode == 0
+    argv = [sys.executable, "-m", "gputop", "reboot", "-f", inventory, "gpu-slow", *DO, *REASON]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    reboot = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    try:
+        wait_for(lambda: machine.downs == 1, "the machine did not go down")
+    finally:
+        reboot.kill()
+        reboot.wait()
+    listed = gputop("actions").stdout
+    assert 'in "reboot over SSH"' in listed
+    ran = gputop("actions", "--resume", listed.split()[1], "--allow-actions", seconds=90)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert machine.downs == 1
+    assert [record["result"] for record in audit_of(gputop, "--act", "reboot", "--event", "outcome")] == ["verified"]
+    machine.stop()
 
 
 def test_a_host_that_is_not_drained_is_not_rebooted(machine: Machine, inventory: Path, gputop: Gputop) -> None:
