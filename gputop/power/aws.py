@@ -129,9 +129,9 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, exceptions.ProfileNotFound):
         return Problem(kind=ProblemKind.PERMISSION, summary=str(error))
     if isinstance(error, exceptions.ConnectTimeoutError | exceptions.ReadTimeoutError):
-        return Problem(kind=ProblemKind.TIMED_OUT, summary="EC2 did not answer in time")
+        return Problem(kind=ProblemKind.TIMED_OUT, summary="no answer in time")
     if isinstance(error, exceptions.EndpointConnectionError | exceptions.ProxyConnectionError):
-        return Problem(kind=ProblemKind.CONNECTION_REFUSED, summary=f"EC2 cannot be reached: {error}"[:200])
+        return Problem(kind=ProblemKind.CONNECTION_REFUSED, summary=f"cannot be reached: {error}"[:200])
     if isinstance(error, exceptions.HTTPClientError):
-        return Problem(kind=ProblemKind.CONNECTION_LOST, summary=f"the connection to EC2 broke: {error}"[:200])
+        return Problem(kind=ProblemKind.CONNECTION_LOST, summary=f"the connection broke: {error}"[:200])
     return Problem(kind=ProblemKind.TOOL_FAILED, summary=f"{type(error).__name__}: {error}"[:200])

@@ -65,6 +65,7 @@ while [ $# -gt 0 ]; do
         power) [ "$2" = 1 ] && echo on >power || echo off >power ;;
         shutdown) [ -e deaf ] || echo off >power ;;
     esac
+    [ ! -e wire ] || ./wire "$(cat power)" >/dev/null 2>&1 &
     shift 2
 done
 """
@@ -105,6 +106,12 @@ class IpmiBmc:
     @power.setter
     def power(self, state: str) -> None:
         (self.folder / "power").write_text(f"{state}\n")
+
+    def wire_to(self, script: str) -> None:
+        """Run a script of /bin/sh with `on` or `off` after each change: the cable to a machine."""
+        path = self.folder / "wire"
+        path.write_text(f"#!/bin/sh\n{script}")
+        path.chmod(0o755)
 
     def asked(self) -> list[str]:
         """What was asked of the machine since the last call."""
