@@ -16,6 +16,7 @@ from gputop.ports import Clock, PowerProvider, Runner, Scheduler, Source, Transp
 
 if TYPE_CHECKING:
     from gputop.actions.acts import Acts
+    from gputop.actions.desk import Desk
     from gputop.actions.plan import BackEnds
     from gputop.fleet.observer import FleetObserver
     from gputop.health.xid import Catalog
@@ -113,6 +114,7 @@ def make_acts(
     state_folder: Path,
     clock: Clock | None = None,
     to_syslog: bool = True,
+    simulator: str | None = None,
 ) -> Acts:
     """Plans and carries out acts on `specs`, which are all hosts of the inventory."""
     from gputop.actions.acts import Acts
@@ -124,10 +126,10 @@ def make_acts(
 
     clock = clock or SystemClock()
     by_name = {spec.name: spec for spec in specs}
-    back_ends = make_back_ends(specs, runner, clock)
+    back_ends = make_back_ends(specs, runner, clock, simulator)
     host_actor = HostActor(observer, runner, by_name)
     hook_actor = HookActor(runner)
-    audit = AuditLog(state_folder / "audit.jsonl", who_acts(), to_syslog=to_syslog)
+    audit = AuditLog(audit_path(state_folder), who_acts(), to_syslog=to_syslog)
 
     def actor_of(host: str, actor: str) -> Actor:
         ends = back_ends[host]
@@ -154,7 +156,63 @@ def make_acts(
     )
 
 
-def make_back_ends(specs: Sequence[HostSpec], runner: Runner, clock: Clock) -> Mapping[str, BackEnds]:
+def make_desk(
+    specs: Sequence[HostSpec],
+    collector: Collector,
+    *,
+    allowed: bool,
+    relock_seconds: float,
+    state_folder: Path,
+    inventory: Sequence[str] = (),
+    handshakes_per_hop: int = 8,
+    handshakes_total: int = 32,
+    simulator: str | None = None,
+) -> Desk:
+    """Acts for a screen that shows what `collector` reads. `specs`: all hosts of the inventory. `simulator`: the demo's
+    program that stands for a scheduler; nothing real is touched then."""
+    from gputop.actions.desk import Desk
+    from gputop.fleet.observer import FleetObserver
+
+    clock = SystemClock()
+    runner, transport = make_runner(
+        specs, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock
+    )
+    observer = FleetObserver(collector.retry, clock)
+
+    async def close() -> None:
+        await runner.close()
+        await transport.close()
+
+    acts = make_acts(
+        specs,
+        observer,
+        runner,
+        allowed=allowed,
+        relock_seconds=relock_seconds,
+        state_folder=state_folder,
+        clock=clock,
+        to_syslog=simulator is None,
+        simulator=simulator,
+    )
+    return Desk(
+        acts,
+        accept=observer.accept,
+        close=close,
+        state_folder=state_folder,
+        audit_path=audit_path(state_folder),
+        inventory=inventory,
+        may_unlock=allowed,
+        simulated=simulator is not None,
+    )
+
+
+def audit_path(state_folder: Path) -> Path:
+    return state_folder / "audit.jsonl"
+
+
+def make_back_ends(
+    specs: Sequence[HostSpec], runner: Runner, clock: Clock, simulator: str | None = None
+) -> Mapping[str, BackEnds]:
     """The scheduler and the power provider of each host; hosts with equal settings share one."""
     from gputop.actions.plan import BackEnds
 
@@ -165,7 +223,7 @@ def make_back_ends(specs: Sequence[HostSpec], runner: Runner, clock: Clock) -> M
     for spec in specs:
         scheduler = schedulers.get(spec.scheduler)
         if scheduler is None:
-            scheduler = schedulers[spec.scheduler] = _make_scheduler(spec, by_name, runner, clock)
+            scheduler = schedulers[spec.scheduler] = _make_scheduler(spec, by_name, runner, clock, simulator)
         kind = "ssh" if spec.power is None else type(spec.power).__struct_config__.tag
         provider = providers.get(str(kind))
         if provider is None:
@@ -174,10 +232,16 @@ def make_back_ends(specs: Sequence[HostSpec], runner: Runner, clock: Clock) -> M
     return found
 
 
-def _make_scheduler(spec: HostSpec, specs: Mapping[str, HostSpec], runner: Runner, clock: Clock) -> Scheduler:
+def _make_scheduler(
+    spec: HostSpec, specs: Mapping[str, HostSpec], runner: Runner, clock: Clock, simulator: str | None
+) -> Scheduler:
     from gputop.domain.backend import Kubernetes, Slurm
     from gputop.schedulers.none import MarkerScheduler
 
+    if simulator is not None:
+        from gputop.schedulers.simulated import SimulatedScheduler
+
+        return SimulatedScheduler(simulator, runner, clock)
     match spec.scheduler:
         case Slurm():
             from gputop.schedulers.slurm import SlurmScheduler

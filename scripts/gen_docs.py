@@ -43,6 +43,7 @@ SCOPES = {
     Scope.EVERYWHERE: "Everywhere",
     Scope.TABLES: "In the tables: Hosts, GPUs, Processes",
     Scope.HOST: "In the detail of a host",
+    Scope.ACTIONS: "In the view of actions",
 }
 
 

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+from msgspec import structs
+
 from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal
 from gputop.actions.audit import AuditFailed
 from gputop.actions.executor import Stopped
@@ -24,6 +27,7 @@ from gputop.domain.action import (
     StepState,
 )
 from gputop.domain.problem import Problem
+from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.fleet.fleet import Fleet
 
 Done = tuple[Outcome, ...] | Deny | NotConfirmed | Expired | Problem
@@ -70,6 +74,7 @@ class Desk:
         accept: Callable[[Fleet], None],
         close: Callable[[], Awaitable[None]],
         state_folder: Path,
+        audit_path: Path,
         inventory: Sequence[str] = (),
         may_unlock: bool,
         simulated: bool = False,
@@ -79,6 +84,7 @@ class Desk:
         self.acts = acts
         self.accept = accept
         self.state_folder = state_folder
+        self.audit_path = audit_path
         self.inventory = tuple(inventory)
         self.may_unlock = may_unlock
         self.simulated = simulated
@@ -107,7 +113,7 @@ class Desk:
             ),
         )
         if isinstance(begun, Work):
-            self.last = proposal.plan.request
+            self.last = structs.replace(proposal.plan.request, reason=reason or proposal.plan.request.reason)
         return begun
 
     async def go_on(self, story: Story, *, back: bool) -> Work | Done | str:
@@ -229,3 +235,28 @@ _DOING = {kind: kind.value for kind in ActionKind} | {
 
 GOOD = frozenset({StepState.VERIFIED, StepState.ALREADY, StepState.UNDONE})
 """Steps that may be shown green."""
+
+TAIL_BYTES = 256 * 1024
+"""Of the audit log are looked at for what was done last."""
+
+
+def history(path: Path, count: int) -> list[AuditRecord]:
+    """The last `count` outcomes and refusals of the audit log, newest first; none when there is no log."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    decoder = msgspec.json.Decoder(AuditRecord)
+    found: list[AuditRecord] = []
+    for line in reversed(lines):
+        try:
+            record = decoder.decode(line)
+        except msgspec.DecodeError:
+            continue  # cut by a crash, or by where the tail begins
+        if record.event in (AuditEvent.OUTCOME, AuditEvent.REFUSED):
+            found.append(record)
+            if len(found) == count:
+                break
+    return found

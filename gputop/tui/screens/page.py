@@ -134,6 +134,9 @@ class RowScreen(PageScreen):
     def targets(self) -> tuple[str, ...]:
         return (self.row.host.name,)
 
+    def meant(self) -> list[object]:
+        return [self.row]
+
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
 
@@ -173,7 +176,7 @@ class HelpScreen(PageScreen):
         return ((" gputop ", "title"), ("  help", "dim"))
 
     def body(self, look: Look, width: int) -> list[Spans]:
-        return pages.help_page(self.gputop.commands, look, width)
+        return pages.help_page(self.gputop.commands, look, width, self.gputop.why_locked)
 
 
 class StartScreen(PageScreen):
