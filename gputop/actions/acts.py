@@ -32,6 +32,7 @@ from gputop.domain.action import (
     Deny,
     HostActState,
     HostIdentity,
+    HostPlan,
     Outcome,
     Plan,
     Refusal,
@@ -155,7 +156,9 @@ class Acts:
             return verdict
         if not is_confirmed(verdict, typed, request.reason):
             return NotConfirmed()
-        outcomes = await self._executor.execute(fresh.plan, inventory=inventory, wait=wait, listen=listen)
+        outcomes = await self._executor.execute(
+            fresh.plan, inventory=inventory, wait=wait, listen=listen, recheck=self._changed
+        )
         self._remember(fresh.plan, outcomes)
         return outcomes
 
@@ -181,10 +184,11 @@ class Acts:
         )
 
     async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
-        """Go on with an unfinished plan: it was judged and confirmed when it was begun."""
+        """Go on with an unfinished plan: it was judged and confirmed when it was begun. Hosts whose turn had not come
+        are judged again."""
         if (refused := self._unlocked(story)) is not None:
             return refused
-        outcomes = await self._executor.resume(story, listen=listen)
+        outcomes = await self._executor.resume(story, listen=listen, recheck=self._changed)
         self._remember(story.plan, outcomes)
         return outcomes
 
@@ -197,6 +201,23 @@ class Acts:
     def forget(self, story: Story) -> None:
         """Close an unfinished plan and leave its hosts as they are."""
         self._executor.forget(story)
+
+    async def _changed(self, plan: Plan, host: HostPlan) -> str | None:
+        """Why `host`, which waited for others, may not be begun any more: a guard would refuse it now, or more would be
+        lost than somebody agreed to."""
+        fresh = await self.propose(structs.replace(plan.request, hosts=(host.host,)))
+        if isinstance(fresh, Problem):
+            return fresh.summary
+        if isinstance(fresh.verdict, Deny):
+            refusals = [refusal for refusal in fresh.verdict.refusals if refusal.guard != "read-only"]
+            if refusals:  # an act that was confirmed is not cut off by the lock
+                return f"{refusals[0].summary} ({refusals[0].guard})"
+        instance = fresh.plan.hosts[0].identity.instance_id
+        if instance != host.identity.instance_id:
+            return f"its power settings name another instance now: {instance}"
+        agreed = {loss.summary for loss in host.losses}
+        more = [loss.summary for loss in fresh.plan.hosts[0].losses if loss.certain and loss.summary not in agreed]
+        return f"more would be lost than when it was confirmed: {', '.join(more)}" if more else None
 
     def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
         try:

@@ -32,8 +32,11 @@ _READ = (
 )
 """`pid`, `user`, `levels` (of PID namespaces from here down) and `line` (of /proc/PID/stat) of process `$1`."""
 
-_TICKS = "; set -- ${line##*) }; ticks=${20}; "
-"""Field 22 of the line: the program's name before it may hold anything, so it is cut off at its last parenthesis."""
+_TICKS = (
+    '; set -- ${line##*) }; ticks=${20}; if [ "$1" = Z ]; then echo "process $pid has ended already" >&2; exit 3; fi; '
+)
+"""Field 22 of the line: the program's name before it may hold anything, so it is cut off at its last parenthesis. A
+zombie has ended, whatever its parent makes of it."""
 
 LOOK_AT_PROCESS = f'{_READ}:{_TICKS}printf "%s %s %s\\n" "$ticks" "$user" "$levels"; tr "\\0" " " <"/proc/$pid/cmdline"'
 

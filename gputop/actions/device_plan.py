@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gputop.actions.device import DISPLAY_UNIT, FABRIC_UNIT, power_cap_steps, reset_steps, signal_steps
 from gputop.actions.evidence import Evidence, Work, no_answer
+from gputop.actions.verify import MIB
 from gputop.domain.action import ActionRequest, Block, Loss, LossKind
 from gputop.domain.host import Host
+from gputop.domain.reading import Frame
 
 
 def _chosen(request: ActionRequest, host: Host) -> list[tuple[str, int]] | Block:
@@ -45,11 +47,25 @@ def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
         who = process.user or "nobody known"
         summary = f"{process.name or 'a process that cannot be seen'} (pid {process.pid}) of {who} holds it"
         blocks.append(Block(kind="device-busy", summary=summary, hint="drain it, or signal the process"))
+    blocks += _held_memory(host, host.frame, positions)
     losses: tuple[Loss, ...] = ()
     if DISPLAY_UNIT in evidence.units:
         losses = (Loss(kind=LossKind.DISPLAY, summary="the desktop and all its programs end"),)
     notes = ("NVSwitch: all GPUs are reset together",) if together else ()
     return reset_steps(host.name, chosen, evidence.units, together=together), losses, tuple(blocks), notes
+
+
+def _held_memory(host: Host, frame: Frame, positions: Collection[int]) -> list[Block]:
+    """Memory in use that no process accounts for: somebody who cannot be seen holds the device."""
+    blocks = []
+    for position in sorted(positions):
+        index, used = frame.devices[position].index, frame.value("memory_used_bytes", position)
+        if used is None:
+            blocks.append(Block(kind="device-busy", summary=f"GPU {index} does not tell its memory"))
+        elif used > host.spec.policy.idle_memory_bytes and all(p.device_index != position for p in frame.processes):
+            summary = f"GPU {index}: {used // MIB:,} MiB in use without a process that can be seen"
+            blocks.append(Block(kind="device-busy", summary=summary, hint="drain it; look into its containers"))
+    return blocks
 
 
 _UNIT_PROGRAMS = {

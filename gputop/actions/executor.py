@@ -43,6 +43,8 @@ ActorOf = Callable[[str, str], Actor]
 """Host and `Step.actor` -> who performs and checks it."""
 Identify = Callable[[str], Awaitable[HostIdentity | None]]
 """Who a host is right now; `None`: it does not answer."""
+Recheck = Callable[[Plan, HostPlan], Awaitable[str | None]]
+"""Why a host whose turn comes late is not begun any more; `None`: what its plan rests on still holds."""
 Listener = Callable[[Progress], None]
 
 STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
@@ -62,6 +64,8 @@ class _Run(Struct, kw_only=True):
     listen: Listener
     places: asyncio.Semaphore
     canary_passed: asyncio.Event
+    recheck: Recheck | None = None
+    resumed: bool = False
     halted: bool = False
     """A host failed: no further host is begun."""
 
@@ -100,26 +104,42 @@ class Executor:
         self._clock = clock
 
     async def execute(
-        self, plan: Plan, *, inventory: Sequence[str] = (), wait: bool = True, listen: Listener = lambda _: None
+        self,
+        plan: Plan,
+        *,
+        inventory: Sequence[str] = (),
+        wait: bool = True,
+        listen: Listener = lambda _: None,
+        recheck: Recheck | None = None,
     ) -> tuple[Outcome, ...]:
-        """Carry out a plan from its beginning. Raises `AuditFailed` or `JournalFailed` before anything was done, and
+        """Carry out a plan of right now from its beginning; hosts that wait for others are looked at again, by
+        `recheck`, when their turn comes. Raises `AuditFailed` or `JournalFailed` before anything was done, and
         `InUse` when another process is at work on one of its hosts. Cancelled, it can be resumed."""
         with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now()))
             journal = journal_of(self._state_folder, plan.id)
             journal.write(PlanOpened(time=self._clock.now(), plan=plan, inventory=tuple(inventory)))
-            return await self._carry_out(Story(plan=plan, began=set(), ended={}, outcomes={}), journal, wait, listen)
+            story = Story(plan=plan, began=set(), ended={}, outcomes={})
+            return await self._carry_out(self._run_of(story, journal, wait, listen, recheck))
 
     async def resume(
-        self, story: Story, *, wait: bool = True, listen: Listener = lambda _: None
+        self,
+        story: Story,
+        *,
+        wait: bool = True,
+        listen: Listener = lambda _: None,
+        recheck: Recheck | None = None,
     ) -> tuple[Outcome, ...]:
-        """Go on with an unfinished plan. What was called for certain is not called again."""
+        """Go on with an unfinished plan. What was called for certain is not called again; hosts that were not begun are
+        looked at again by `recheck`."""
         plan = story.plan
         with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now(), summary="resumed"))
-            return await self._carry_out(story, journal_of(self._state_folder, plan.id), wait, listen)
+            run = self._run_of(story, journal_of(self._state_folder, plan.id), wait, listen, recheck)
+            run.resumed = True
+            return await self._carry_out(run)
 
     async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...]:
         """Undo what an unfinished plan did, last step first. What was so before stays."""
@@ -135,22 +155,11 @@ class Executor:
 
     def forget(self, story: Story) -> None:
         """Close an unfinished plan and leave its hosts as they are."""
-        plan = story.plan
-        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
-            now = self._clock.now()
-            self._audit.write(
-                AuditRecord(
-                    time=now,
-                    event=AuditEvent.OUTCOME,
-                    plan=plan.id,
-                    act=plan.request.kind,
-                    result="forgotten",
-                    summary="closed by hand; the hosts were left as they are",
-                )
-            )
-            journal_of(self._state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
+        forget(story, self._audit, self._state_folder, self._clock)
 
-    def _run_of(self, story: Story, journal: Journal, wait: bool, listen: Listener) -> _Run:
+    def _run_of(
+        self, story: Story, journal: Journal, wait: bool, listen: Listener, recheck: Recheck | None = None
+    ) -> _Run:
         return _Run(
             story=story,
             journal=journal,
@@ -158,11 +167,11 @@ class Executor:
             listen=listen,
             places=asyncio.Semaphore(max(1, story.plan.at_once)),
             canary_passed=asyncio.Event(),
+            recheck=recheck,
         )
 
-    async def _carry_out(self, story: Story, journal: Journal, wait: bool, listen: Listener) -> tuple[Outcome, ...]:
-        run = self._run_of(story, journal, wait, listen)
-        canary, *others = story.plan.hosts
+    async def _carry_out(self, run: _Run) -> tuple[Outcome, ...]:
+        canary, *others = run.plan.hosts
         tasks = [asyncio.create_task(self._canary(run, canary))]
         tasks += [asyncio.create_task(self._after_canary(run, host)) for host in others]
         try:
@@ -173,12 +182,12 @@ class Executor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        journal.write(PlanClosed(time=self._clock.now(), how="finished"))
+        run.journal.write(PlanClosed(time=self._clock.now(), how="finished"))
         return tuple(outcomes)
 
     async def _canary(self, run: _Run, host: HostPlan) -> Outcome:
         try:
-            outcome = await self._host(run, host)
+            outcome = await self._host(run, host, late=run.resumed)
             run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
             return outcome
         finally:
@@ -192,18 +201,22 @@ class Executor:
             touched = any(name == host.host for name, _ in run.story.began)  # before an interruption: then it is ended
             if run.halted and not touched and host.host not in run.story.outcomes:
                 return self._end_host(run, host, [], "not begun: another host failed")
-            outcome = await self._host(run, host, place)
+            outcome = await self._host(run, host, place, late=True)
             run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
             return outcome
         finally:
             place.leave()
 
-    async def _host(self, run: _Run, host: HostPlan, place: _Place | None = None) -> Outcome:
-        """All steps of one host, in order."""
+    async def _host(self, run: _Run, host: HostPlan, place: _Place | None = None, *, late: bool) -> Outcome:
+        """All steps of one host, in order. `late`: its plan is not of right now."""
         known = run.story.outcomes.get(host.host)
         if known is not None and known.state is not OutcomeState.PENDING:
             return known
         touched = any(name == host.host for name, _ in run.story.began)
+        if late and not touched and run.recheck is not None:
+            changed = await run.recheck(run.plan, host)
+            if changed is not None:
+                return self._end_host(run, host, [], f"not begun: {changed}")
         stranger = await self._stranger(run, host, touched)
         if stranger is not None:
             return self._end_host(run, host, [], stranger, OutcomeState.FAILED)
@@ -405,6 +418,26 @@ class Executor:
                 result=result,
             )
         )
+
+
+def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:
+    """Close an unfinished plan and leave its hosts as they are."""
+    plan = story.plan
+    with locked(state_folder, plan.id, [host.host for host in plan.hosts]):
+        now = clock.now()
+        for host in plan.hosts:
+            audit.write(
+                AuditRecord(
+                    time=now,
+                    event=AuditEvent.OUTCOME,
+                    plan=plan.id,
+                    act=plan.request.kind,
+                    host=host.host,
+                    result="forgotten",
+                    summary="closed by hand; the host was left as it is",
+                )
+            )
+        journal_of(state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
 
 
 def _result(

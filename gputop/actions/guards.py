@@ -22,6 +22,7 @@ from gputop.domain.action import (
     Refusal,
     Verdict,
 )
+from gputop.domain.backend import CommandPower, Ec2, Ipmi, Redfish
 from gputop.domain.host import HostSpec
 
 REMOVES = frozenset(
@@ -43,6 +44,10 @@ WITHOUT_HOST = frozenset({ActionKind.START})
 
 OUT_OF_BAND = frozenset({ActionKind.STOP, ActionKind.REBOOT})
 """Acts that a provider can do to a host that hangs; with an override its silence is set aside."""
+
+
+SWITCHES = frozenset({ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.START, ActionKind.REBOOT})
+"""Acts of power providers."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -125,14 +130,55 @@ def _of_host(plan: Plan, host: HostPlan, around: Surroundings) -> Iterator[Refus
     if spec is None:
         yield Refusal(guard="unknown-host", summary="not a host of this fleet", host=host.host)
         return
-    if spec.protected or spec.labels.get("protected", "").lower() in ("true", "yes", "1"):
+    if _is_protected(spec):
         hint = 'its inventory says "protected: true"'
         yield Refusal(guard="protected", summary="it is protected", host=host.host, hint=hint)
+    yield from _of_namesakes(plan, spec, around)
     yield from _stale(plan, host, spec, around)
     for block in host.blocks:
         yield Refusal(guard=block.kind, summary=block.summary, host=host.host, hint=block.hint)
     if plan.request.kind in REMOVES:
         yield from _needed(plan, host, spec, around)
+
+
+def _is_protected(spec: HostSpec) -> bool:
+    return spec.protected or spec.labels.get("protected", "").lower() in ("true", "yes", "1")
+
+
+def _of_namesakes(plan: Plan, spec: HostSpec, around: Surroundings) -> Iterator[Refusal]:
+    """What the inventory says of the same place under another name, and hosts that share one power switch."""
+    others = [other for other in around.specs.values() if other.name != spec.name]
+    for other in others:
+        if _is_protected(other) and _place(other) == _place(spec):
+            summary = f"it is {other.name} by another name, which is protected"
+            yield Refusal(guard="protected", summary=summary, host=spec.name)
+    switch = _switch(spec)
+    if plan.request.kind in SWITCHES and switch is not None:
+        for other in others:
+            if _switch(other) == switch:
+                summary = f"its power settings are those of {other.name} too: which of them they switch is not known"
+                yield Refusal(guard="twin", summary=summary, host=spec.name, hint="correct the inventory")
+
+
+def _place(spec: HostSpec) -> tuple[object, ...]:
+    """Where a host is reached."""
+    return (spec.address or spec.name).lower(), spec.port or 22, spec.jump or ()
+
+
+def _switch(spec: HostSpec) -> tuple[object, ...] | None:
+    """What switches this one machine; `None` where the settings fit many hosts."""
+    match spec.power:
+        case Ec2(instance_id=own):
+            instance = own or spec.labels.get("instance_id")
+            return ("ec2", instance) if instance else None
+        case Redfish(url=url, system=system) if "{" not in url:
+            return "redfish", url.lower().rstrip("/"), system
+        case Ipmi(address=address, port=port) if "{" not in address:
+            return "ipmi", address.lower(), port
+        case CommandPower(id=own, status=status):
+            instance = own or spec.labels.get("instance_id")
+            return ("command", status, instance) if instance and "{" not in instance else None
+    return None
 
 
 def _stale(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> Iterator[Refusal]:
@@ -164,9 +210,9 @@ def _needed(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) ->
             yield Refusal(guard="self", summary="you are connected from or through this machine", host=host.host)
         if names & {jump.lower() for jump in around.jumps}:
             yield Refusal(guard="jump-host", summary="others are reached through it", host=host.host)
-        if host.host in around.vias:
+        if host.host.lower() in {via.lower() for via in around.vias}:
             yield Refusal(guard="scheduler", summary="the scheduler is asked through it", host=host.host)
-        if host.host in around.controllers:
+        if host.host.lower() in {controller.lower() for controller in around.controllers}:
             yield Refusal(guard="controller", summary="a scheduler's controller runs on it", host=host.host)
 
 
@@ -174,9 +220,13 @@ def _twins(plan: Plan) -> Iterator[Refusal]:
     """Two names of one machine."""
     seen: dict[str, str] = {}
     for host in plan.hosts:
-        for identity in (host.identity.machine_id, host.identity.instance_id):
-            if identity is not None and seen.setdefault(identity, host.host) != host.host:
-                yield Refusal(guard="twin", summary=f"it is the same machine as {seen[identity]}", host=host.host)
+        identity = host.identity
+        machine = identity.machine_id or identity.boot_id  # containers of one machine share a boot
+        known = [each for each in (machine, identity.instance_id) if each is not None]
+        twins = {seen[each] for each in known if each in seen}
+        seen |= {each: host.host for each in known if each not in seen}
+        for twin in sorted(twins):
+            yield Refusal(guard="twin", summary=f"it is the same machine as {twin}", host=host.host)
 
 
 def _blast_radius(plan: Plan, around: Surroundings) -> Iterator[Refusal]:

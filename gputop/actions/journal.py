@@ -132,10 +132,13 @@ def _is_closed(path: Path) -> bool:
 
 @contextmanager
 def locked(state_folder: Path, plan_id: str, hosts: Sequence[str]) -> Iterator[None]:
-    """Hold the plan and its hosts; raises `InUse` when another process does."""
+    """Hold the plan and its hosts; raises `InUse` when another process does, `JournalFailed` where no lock can be."""
     folder = folder_of(state_folder)
     locks = folder / "locks"
-    locks.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    try:
+        locks.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise JournalFailed(f"the folder {locks} cannot be made: {error.strerror}") from error
     with ExitStack() as held:
         _hold(held, folder / f"{plan_id}.jsonl", f"plan {plan_id} is carried out by another process")
         for host in sorted(set(hosts)):  # in one order everywhere: two plans cannot wait for each other
@@ -145,7 +148,10 @@ def locked(state_folder: Path, plan_id: str, hosts: Sequence[str]) -> Iterator[N
 
 
 def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalFailed(f"{path} cannot be opened: {error.strerror}") from error
     held.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

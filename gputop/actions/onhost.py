@@ -74,6 +74,9 @@ class HostActor:
         policy = self._specs[host].policy
         seen = await self._look(host)
         check = emptiness(seen, policy, _names(step.wanted.get("devices", "")))
+        machine = seen.frame.facts.machine_id if seen is not None and seen.frame is not None else None
+        if machine is not None and machine != step.before.get("machine_id", machine):
+            check = Check(state=CheckState.BLOCKED, summary="another machine answers under this name now")
         key = (host, step.id)
         if check.state is not CheckState.DONE:
             self._idle.pop(key, None)

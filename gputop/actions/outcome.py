@@ -68,7 +68,9 @@ def outcome_of(
         elif worst is not None and _RANK[worst.state][0]:
             summary = f"{_title(host, worst.step)}: {worst.summary}"
     if not summary and results:
-        summary = next((result.summary for result in reversed(results) if result.summary), "")
+        waited = {step.id for step in host.steps if step.waits}
+        proofs = [result for result in results if result.step in waited] or results
+        summary = next((result.summary for result in reversed(proofs) if result.summary), "")
     return Outcome(
         host=host.host,
         state=state,

@@ -53,6 +53,9 @@ from gputop.schedulers.none import tell_step
 PLAN_SECONDS = 300.0
 """A plan that nobody confirmed within this time has expired."""
 
+CLOSED_SECONDS = 10.0
+"""How long a scheduler is asked whether a host that is empty still takes no work."""
+
 NEEDS_EMPTY = frozenset({ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.REBOOT})
 """Acts that are taken on drained hosts only."""
 
@@ -87,6 +90,7 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
     host = evidence.host
     state = act_state(evidence.host, evidence.node, evidence.instance)
     steps, losses, blocks, notes = _work(request, evidence, ends, state)
+    blocks = (*blocks, *_other_machine(evidence))
     if evidence.instance is not None:
         notes = (*notes, *filter(None, (*evidence.instance.notes, evidence.instance.console_hint)))
     return HostPlan(
@@ -102,6 +106,19 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
         data_age_seconds=data_age_seconds(host, now),
         evidence=digest(request, evidence),
     )
+
+
+def _other_machine(evidence: Evidence) -> tuple[Block, ...]:
+    """Readings and commands go over two connections; an address that moved may have split them."""
+    identity, frame = evidence.identity, evidence.host.frame
+    if identity is None or frame is None:
+        return ()
+    facts = frame.facts
+    pairs = ((identity.machine_id, facts.machine_id), (identity.boot_id, facts.boot_id))
+    if all(here is None or there is None or here == there for here, there in pairs):
+        return ()
+    summary = "its readings come from another machine, or another boot, than its commands would reach"
+    return (Block(kind="identity", summary=summary, hint="look again; then check its address"),)
 
 
 def _state_after(kind: ActionKind, evidence: Evidence, before: HostActState) -> HostActState | None:
@@ -147,7 +164,8 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
     host = evidence.host
     match request.kind:
         case ActionKind.DRAIN:
-            return _drain_around(request, evidence, steps), losses_of_drain(host, node), _consents(request, node), ()
+            steps = _drain_around(request, evidence, node, steps)
+            return steps, losses_of_drain(host, node), _consents(request, node), ()
         case ActionKind.RESUME:
             blocks, notes = _whose(request, node)
             return _resume_around(request, host, steps), (), blocks, notes
@@ -176,8 +194,11 @@ def _scheduler_steps(request: ActionRequest, node: NodeState, scheduler: Schedul
     return _cannot(request.kind, scheduler.name)
 
 
-def _drain_around(request: ActionRequest, evidence: Evidence, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The site's hook before; the devices verified empty, whatever the scheduler says, and its hook, after."""
+def _drain_around(
+    request: ActionRequest, evidence: Evidence, node: NodeState, steps: Sequence[Step]
+) -> tuple[Step, ...]:
+    """The site's hook before. After: the devices verified empty, whatever the scheduler says, its hook, and that nobody
+    and no reboot has meanwhile opened the host to new work."""
     host = evidence.host
     policy = host.spec.policy
     seconds = request.deadline_seconds or policy.drain_deadline_seconds
@@ -193,11 +214,29 @@ def _drain_around(request: ActionRequest, evidence: Evidence, steps: Sequence[St
         ),
         goal=Goal.DEVICES_EMPTY,
         wanted={"devices": ",".join(device_keys(host))},
+        before=_machine(evidence),
         deadline_seconds=seconds,
         poll_seconds=policy.idle_sample_seconds,
         waits=True,
     )
-    return (*_hook("pre_drain", policy.pre_drain, request, host), *steps, empty, *_drained_hook(request, host, seconds))
+    closed = Step(
+        id="scheduler.closed",
+        actor="scheduler",
+        title="see that it still takes no new work",
+        call=Watch(what="see that what was set at the beginning is still set"),
+        goal=Goal.CORDONED,
+        wanted={"node": node.node} if node.node is not None else {},
+        deadline_seconds=CLOSED_SECONDS,
+        poll_seconds=2.0,
+    )
+    before, after = _hook("pre_drain", policy.pre_drain, request, host), _drained_hook(request, host, seconds)
+    return (*before, *steps, empty, *after, closed)
+
+
+def _machine(evidence: Evidence) -> dict[str, str]:
+    """Which machine a later reading must come from."""
+    identity = evidence.identity
+    return {"machine_id": identity.machine_id} if identity is not None and identity.machine_id is not None else {}
 
 
 def _resume_around(request: ActionRequest, host: Host, steps: Sequence[Step]) -> tuple[Step, ...]:

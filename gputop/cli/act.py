@@ -68,6 +68,13 @@ def run(args: argparse.Namespace) -> int:
     chosen = selection(args)
     if isinstance(chosen, Exit):
         return chosen
+    known = {spec.name for spec in chosen.known}
+    strangers = [spec.name for spec in chosen.specs if known and spec.name not in known]
+    if strangers:
+        return diagnostics.fail(
+            f"not in the inventory: {', '.join(strangers)}",
+            "whether it is protected and what schedules and powers it is not known: name it as the inventory does",
+        )
     request = _request(args, chosen)
     if isinstance(request, Exit):
         return request

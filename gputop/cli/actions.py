@@ -42,7 +42,24 @@ def run(args: argparse.Namespace) -> int:
             return diagnostics.fail(f'"{wanted}" is finished', "only a finished power cap can be undone")
     if story is None:
         return diagnostics.fail(f'there is no unfinished plan "{wanted}"', '"gputop actions" lists them')
-    return asyncio.run(_finish(args, story))
+    return _forget(story) if args.forget else asyncio.run(_finish(args, story))
+
+
+def _forget(story: Story) -> int:
+    """Asks no host and needs no inventory: both may be gone."""
+    from gputop import wiring
+    from gputop.actions.audit import AuditFailed, AuditLog, who_acts
+    from gputop.actions.executor import forget
+    from gputop.actions.journal import InUse, JournalFailed
+    from gputop.domain.clock import SystemClock
+    from gputop.settings import locations
+
+    folder = locations.state_folder()
+    try:
+        forget(story, AuditLog(wiring.audit_path(folder), who_acts()), folder, SystemClock())
+    except (AuditFailed, JournalFailed, InUse) as failure:
+        return diagnostics.fail(str(failure), code=Exit.REFUSED)
+    return Exit.DONE
 
 
 def _list(args: argparse.Namespace, stories: list[Story]) -> int:
@@ -102,9 +119,6 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     names = [host.host for host in story.plan.hosts]
     try:
         async with opened(chosen, names, allowed=allowed) as acts:
-            if args.forget:
-                acts.forget(story)
-                return Exit.DONE
             listen = lambda progress: say_progress(args, progress)  # noqa: E731
             done = await (acts.resume(story, listen=listen) if args.resume else acts.roll_back(story, listen=listen))
     except (AuditFailed, JournalFailed, InUse) as failure:

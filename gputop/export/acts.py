@@ -87,7 +87,7 @@ def outcomes_text(outcomes: Sequence[Outcome]) -> str:
         mark = MARKS[outcome.state]
         text = f"{mark} {outcome.host:<{width}}  {outcome.state.value:<10}  {outcome.host_state.value:<10}"
         lines.append(f"{text}  {clean(outcome.summary)}".rstrip())
-        left = outcome.steps[-1].left if outcome.steps else ()
+        left = next((result.left for result in reversed(outcome.steps) if result.left), ())
         lines += [f"     left: {clean(one)}" for one in left]
     return "\n".join(lines) + "\n"
 

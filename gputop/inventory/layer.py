@@ -54,6 +54,10 @@ def read_layer(
             )
         elif key in ("scheduler", "power"):
             values[key] = SHORT.get(value, value) if isinstance(value, str) else value
+            password = getattr(value, "password", None)
+            if password is not None and not password.startswith(("env:", "file:")):
+                summary = "a password is named as env:NAME or file:/path, never written down here"
+                problems.append(document.problem((*keys, key, "password"), summary))
         elif key == "jump":
             values[key] = tuple(hop.strip() for text in _several(value) for hop in text.split(","))
         elif key == "address":

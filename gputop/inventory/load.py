@@ -76,6 +76,7 @@ def load(paths: Sequence[Path], *, default_interval_seconds: float = 2.0) -> Inv
         for key, listed in hosts.items()
     ]
     problems += conflicts.values()
+    problems += _unknown_vias([*hosts.values()], groups)
     problems += _jump_loops(specs, hosts)
     if problems:
         return problems
@@ -265,6 +266,21 @@ def _conflict(first: Layer, layer: Layer, listed: _Listed, what: str, key: str) 
 
 _FILE_KEY = {"interval_seconds": "interval"}
 """Fields of `HostSpec` that the file calls otherwise."""
+
+
+def _unknown_vias(listed: Sequence[_Listed], groups: Mapping[str, _Group]) -> list[ConfigProblem]:
+    """Hosts on which a scheduler is asked, and that are not listed."""
+    names = [host.name for host in listed]
+    layers = [layer for host in listed for layer in (host.own, host.defaults)]
+    layers += [layer for group in groups.values() for layer in group.layers]
+    problems = []
+    for layer in {id(layer): layer for layer in layers}.values():
+        via = getattr(layer.values.get("scheduler"), "via", None)
+        if via is not None and via not in names:
+            hint = did_you_mean(via, names) or 'add it to "hosts"'
+            place = (*layer.keys, "scheduler", "via")
+            problems.append(layer.document.problem(place, f'"{via}" is not listed under "hosts"', hint))
+    return list(dict.fromkeys(problems))  # the hosts of a range say the same
 
 
 def _jump_loops(specs: Sequence[HostSpec], hosts: Mapping[str, _Listed]) -> list[ConfigProblem]:

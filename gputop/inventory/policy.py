@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,8 @@ SECONDS = {
 
 MIB = 1024**2
 
+_UNIT = re.compile(r"[A-Za-z0-9_:\\][A-Za-z0-9_:.@\\-]*")
+
 
 def read_policy(
     said: PolicyKeys, document: Document[InventoryFile], keys: Keys
@@ -45,6 +48,11 @@ def read_policy(
         if key in ("pre_drain", "is_drained", "post_resume") and value == [""]:
             problems.append(document.problem((*keys, key), f'"{key}" names no program'))
             continue
+        if key == "stop_units":
+            for position, unit in enumerate(value):
+                if not _UNIT.fullmatch(unit):  # systemctl takes patterns, and a dash for an option
+                    summary = f'"{unit}" is not the name of one systemd unit'
+                    problems.append(document.problem((*keys, key, position), summary))
         values[PREFIX + key] = value
     return values, problems
 

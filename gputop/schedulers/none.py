@@ -190,6 +190,10 @@ class MarkerScheduler:
         if step.goal in (Goal.UNMARKED, Goal.SCHEDULABLE):
             state = CheckState.DONE if marker is None else CheckState.NOT_DONE
             return Check(state=state, summary="no marker" if marker is None else f"marked by {marker.by}")
+        if step.goal is Goal.CORDONED:
+            if marker is None:
+                return Check(state=CheckState.BLOCKED, summary="the marker is gone: it takes new work")
+            return Check(state=CheckState.DONE, summary=f"marked by {marker.by}")
         if marker is None:
             return Check(state=CheckState.NOT_DONE, summary="no marker")
         if marker != msgspec.json.decode(step.wanted["marker"], type=Marker):
@@ -299,7 +303,7 @@ def _describe_work(host: Host) -> tuple[tuple[str, str], ...]:
     if host.frame is None:
         return ()
     return tuple(
-        (process.user, f"{process.name or 'a process'} (pid {process.pid}, GPU {process.device_index})")
+        (process.user, f"{_flat(process.name or 'a process')} (pid {process.pid}, GPU {process.device_index})")
         for process in host.frame.processes
         if process.user
     )

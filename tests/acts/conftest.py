@@ -47,3 +47,28 @@ def gputop(tmp_path: Path) -> Gputop:
         )
 
     return run
+
+
+Background = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def gputop_in_background(tmp_path: Path) -> Iterator[Background]:
+    """Starts `gputop ARGS…` in the same state folder as `gputop`; ended at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*argv: str | Path) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gputop", *map(str, argv)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acts.conftest import Gputop
+from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import SUDOERS, Machine, Machines
 
 REASON = ("--reason", "replace NIC, ticket 4711")
@@ -62,7 +62,7 @@ def test_a_host_without_scheduler_is_drained_verified_and_resumed(
     assert "until" in marker
     assert "gpu-a  drained by" in gputop("actions").stdout
     records = audit_of(gputop, "--act", "drain")
-    assert [record["event"] for record in records] == ["intent", "step", "step", "step", "outcome"]
+    assert [record["event"] for record in records] == ["intent", "step", "step", "step", "step", "outcome"]
     assert records[0]["command"].startswith("gpu-a: sudo -n install -D -m 0644 /dev/stdin /run/gputop/drain.json")
     assert records[-1]["state_after"] == "drained"
     resumed = gputop("resume", "-f", inventory, "gpu-a", *DO)
@@ -374,3 +374,82 @@ def test_the_hooks_of_a_site_run_before_and_after(
     assert ran.returncode == 1
     assert "exit status 7: still registered" in ran.stdout
     assert machine.run("ls /run/gputop") == ""
+
+
+@pytest.mark.parametrize("how", ["reboot", "resumed by somebody"])
+def test_a_drain_whose_marker_is_gone_at_its_end_is_not_verified(
+    how: str, machine: Machine, inventory: Path, gputop_in_background: Background
+) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    drain = gputop_in_background("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+    wait_for(lambda: "drain.json" in machine.run("ls /run/gputop || :"), "the marker was not written")
+    if how == "reboot":
+        machine.crash()
+        machine.wait_until_up()
+    else:
+        machine.run("rm /run/gputop/drain.json")
+    machine.devices(gpu__0__compute="")
+    said, _ = drain.communicate(timeout=60)
+    assert drain.returncode == 1, said
+    assert "failed" in said
+    assert "see that it still takes no new work: the marker is gone: it takes new work" in said
+
+
+def test_memory_that_no_process_accounts_for_keeps_a_gpu_from_a_reset(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    machine.devices(gpu__0__mem_used="9000")
+    ran = gputop("reset", "-f", inventory, "gpu-a", *DO, *REASON)
+    assert ran.returncode == 4
+    assert "device-busy" in ran.stderr
+    assert "9,000 MiB in use without a process that can be seen" in ran.stderr
+    assert machine.smi_calls() == []
+
+
+def test_a_machine_by_another_name_than_the_inventorys_is_not_acted_on(
+    machine: Machine, machines: Machines, inventory: Path, gputop: Gputop
+) -> None:
+    ran = gputop("drain", "-f", inventory, f"ops@127.0.0.1:{machine.port}", *DO, *REASON)
+    assert ran.returncode == 2
+    assert "not in the inventory" in ran.stderr
+    assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
+
+
+def test_a_process_that_has_ended_and_waits_for_its_parent_counts_as_ended(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    script = "import os, time\nif child := os.fork():\n    print(os.getpid(), child, flush=True)\ntime.sleep(1000)\n"
+    (machine.folder / "parent.py").write_text(script)
+    machine.run(f"python3 {machine.folder}/parent.py >{machine.folder}/child 2>&1 </dev/null & :")
+    wait_for(lambda: (machine.folder / "child").read_text().endswith("\n"), "the child was not started")
+    parent, pid = (machine.folder / "child").read_text().split()
+    ran = gputop("signal", "-f", inventory, "gpu-a", *DO, "--pid", pid, "--signal", "KILL", "--reason", "stuck")
+    machine.run(f"kill {parent}")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert "it has ended" in ran.stdout
+
+
+def test_a_state_folder_that_cannot_be_made_refuses_every_act(
+    machine: Machine, inventory: Path, gputop: Gputop, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "gputop").write_text("a file")
+    ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+    assert ran.returncode == 4
+    assert "cannot be made" in ran.stderr
+    assert "nothing was done" in ran.stderr
+    assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
+
+
+def test_an_unfinished_plan_whose_inventory_is_gone_can_be_forgotten(
+    machine: Machine, machines: Machines, gputop: Gputop
+) -> None:
+    inventory = machines.inventory(names=("gpu-a",))
+    machine.devices(gpu__0__compute="4000000:100")
+    with pytest.raises(subprocess.TimeoutExpired):
+        gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, seconds=5)
+    inventory.unlink()
+    plan = gputop("actions").stdout.split()[1]
+    assert gputop("actions", "--forget", plan).returncode == 0
+    assert "unfinished" not in gputop("actions").stdout
+    assert audit_of(gputop, "--host", "gpu-a")[-1]["result"] == "forgotten"

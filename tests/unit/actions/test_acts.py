@@ -12,14 +12,16 @@ from msgspec import structs
 from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal, bare
 from gputop.actions.audit import AuditLog, Who, read_records
 from gputop.actions.executor import Executor
+from gputop.actions.journal import journal_of, unfinished
 from gputop.actions.lease import is_over, leases
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import BackEnds
-from gputop.domain.action import ActionKind, Confirm, Deny, OutcomeState
+from gputop.domain.action import ActionKind, Confirm, Deny, OutcomeState, Progress
 from gputop.domain.call import CommandResult, RunHere, RunOn
 from gputop.domain.host import Host
 from gputop.domain.problem import Problem
+from gputop.domain.record import PlanOpened
 from gputop.schedulers.none import MARKER, MarkerScheduler
 from tests.fakes.acts import BOOT, FastClock, LabPower, a_host, a_process, a_request
 
@@ -195,3 +197,32 @@ async def test_a_request_without_hosts_is_a_problem(site: Site) -> None:
 )
 def test_the_host_of_a_hop(hop: str, host: str) -> None:
     assert bare(hop) == host
+
+
+async def test_a_plan_that_was_never_begun_is_judged_again_when_it_is_resumed(site: Site) -> None:
+    before = await site.proposal()
+    journal_of(site.folder, before.plan.id).write(PlanOpened(time=site.clock.now(), plan=before.plan))
+    [story] = unfinished(site.folder)
+    site.machine.host = structs.replace(site.machine.host, frame=None)
+    [outcome] = await site.acts.resume(story)  # type: ignore[misc]
+    assert outcome.state is OutcomeState.SKIPPED
+    assert outcome.summary == "not begun: there is no reading of now (stale-data)"
+    assert site.machine.ran == []
+
+
+async def test_a_drain_is_not_proven_by_the_readings_of_another_machine(site: Site) -> None:
+    """The address moves to an idle machine while a busy one is being drained."""
+    machine = site.machine
+    idle = machine.host
+    machine.host = structs.replace(idle, frame=a_host(processes=[a_process()]).frame)
+    proposal = await site.proposal()
+    assert idle.frame is not None
+    facts = structs.replace(idle.frame.facts, machine_id="another")
+
+    def moved(progress: Progress) -> None:
+        if progress.step == "host.empty":
+            machine.host = structs.replace(idle, frame=structs.replace(idle.frame, facts=facts))
+
+    [outcome] = await site.acts.carry_out(proposal, typed="gpu-01", listen=moved)  # type: ignore[misc]
+    assert outcome.state is OutcomeState.FAILED
+    assert "another machine answers under this name now" in outcome.summary

@@ -349,3 +349,22 @@ async def test_a_plan_with_nothing_to_do_is_verified_and_calls_nothing(lab: Lab)
     [outcome] = await lab.executor.execute(plan)
     assert outcome.state is OutcomeState.VERIFIED
     assert "nothing to do" in outcome.summary
+
+
+async def test_a_host_that_waited_for_others_is_looked_at_again_and_the_first_is_not(lab: Lab) -> None:
+    asked: list[str] = []
+
+    async def recheck(plan: Plan, host: HostPlan) -> str | None:
+        asked.append(host.host)
+        return "carol runs on it now" if host.host == "b" else None
+
+    plan = a_plan_of(a_step(), hosts=("a", "b", "c"), at_once=1)
+    outcomes = await lab.executor.execute(plan, recheck=recheck)
+    assert [outcome.state for outcome in outcomes] == [
+        OutcomeState.VERIFIED,
+        OutcomeState.SKIPPED,
+        OutcomeState.SKIPPED,
+    ]
+    assert outcomes[1].summary == "not begun: carol runs on it now"
+    assert asked == ["b"]
+    assert lab.calls == [("a", "one")]

@@ -17,6 +17,7 @@ from gputop.domain.action import (
     HostIdentity,
     Verdict,
 )
+from gputop.domain.backend import CommandPower, Ec2, Ipmi, Redfish, SshPower
 from gputop.domain.link import LinkState
 from tests.fakes.acts import (
     a_host,
@@ -228,3 +229,59 @@ def test_no_hosts_is_a_problem_and_never_all_hosts() -> None:
     found = make_plan(a_request(), [], {}, START)
     assert isinstance(found, Problem)
     assert "no hosts" in found.summary
+
+
+@pytest.mark.parametrize("act", ["stop", "start", "reboot"])
+@pytest.mark.parametrize(
+    ("power", "is_shared"),
+    [
+        (Ec2(instance_id="i-1"), True),
+        (Ipmi(address="10.0.9.7"), True),
+        (Redfish(url="https://10.0.9.7"), True),
+        (CommandPower(status=("cloud", "status", "{id}"), id="vm-1"), True),
+        (Ipmi(address="{host}-bmc"), False),
+        (Redfish(url="https://{host}-bmc"), False),
+        (CommandPower(status=("cloud", "status", "{host}")), False),
+        (Ec2(), False),
+        (SshPower(), False),
+    ],
+)
+def test_a_power_switch_that_the_inventory_gives_to_two_hosts_is_not_pressed(
+    power: Any, is_shared: bool, act: str
+) -> None:
+    request, evidence = every_act()[act]
+    spec = structs.replace(evidence.host.spec, power=power)
+    plan = a_plan(request, structs.replace(evidence, host=structs.replace(evidence.host, spec=spec)))
+    other = structs.replace(spec, name="gpu-02", address="192.0.2.2")
+    around = some_surroundings(plan, evidence, specs={spec.name: spec, other.name: other})
+    assert ("twin" in guards_of(judge(plan, around))) is is_shared
+
+
+@pytest.mark.parametrize("act", every_act())
+def test_a_protected_host_is_protected_under_its_other_names_too(act: str) -> None:
+    request, evidence = every_act()[act]
+    plan = a_plan(request, evidence)
+    spec = structs.replace(evidence.host.spec, address="192.0.2.1", port=22)
+    other = structs.replace(spec, name="alias", port=None, protected=True)
+    around = some_surroundings(plan, evidence, specs={spec.name: spec, other.name: other})
+    assert "protected" in guards_of(judge(plan, around))
+    elsewhere = structs.replace(other, address="192.0.2.2")
+    around = some_surroundings(plan, evidence, specs={spec.name: spec, other.name: elsewhere})
+    assert "protected" not in guards_of(judge(plan, around))
+
+
+def test_two_names_of_a_machine_without_machine_id_are_refused() -> None:
+    identity = HostIdentity(boot_id="one boot")
+    evidence = [an_evidence(name, identity=identity) for name in ("a", "b")]
+    plan = a_plan(a_request(ActionKind.DRAIN, "a", "b"), *evidence)
+    assert "twin" in guards_of(judge(plan, some_surroundings(plan, *evidence)))
+
+
+def test_readings_of_another_machine_than_commands_reach_are_no_ground_to_act() -> None:
+    host = a_host()
+    assert host.frame is not None
+    facts = structs.replace(host.frame.facts, machine_id="another")
+    evidence = an_evidence(host=structs.replace(host, frame=structs.replace(host.frame, facts=facts)))
+    plan = a_plan(a_request(ActionKind.DRAIN), evidence)
+    assert plan.hosts[0].steps == ()
+    assert "identity" in guards_of(judge(plan, some_surroundings(plan, evidence)))

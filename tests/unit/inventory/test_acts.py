@@ -97,6 +97,9 @@ def test_what_is_dumped_gives_the_same_hosts_when_it_is_loaded(tmp_path: Path) -
         ("policy: {drain_deadline: 99999h}", '"drain_deadline" must be above 0 and at most'),
         ("policy: {pre_drain: /opt/pre}", '"pre_drain" in policy must be a list'),
         ("policy: {blast: 3}", 'unknown key "blast" in policy'),
+        ("policy: {stop_units: [launcher, '*']}", '"*" is not the name of one systemd unit'),
+        ("policy: {stop_units: [--now]}", '"--now" is not the name of one systemd unit'),
+        ("power: {kind: ipmi, address: bmc, password: hunter2}", "a password is named as env:NAME or file:/path"),
     ],
 )
 def test_mistakes_have_their_place(tmp_path: Path, line: str, summary: str) -> None:
@@ -109,3 +112,16 @@ def test_groups_that_contradict_each_other_about_a_policy_are_an_error(tmp_path:
     text = "hosts: [a]\ngroups:\n  x: {hosts: [a], policy: {at_once: 2}}\n  y: {hosts: [a], policy: {at_once: 3}}\n"
     [found] = mistakes(tmp_path, text)
     assert 'different values for "at_once"' in found
+
+
+@pytest.mark.parametrize("place", ["defaults", "group", "host"])
+def test_a_scheduler_is_asked_on_a_host_that_is_listed(tmp_path: Path, place: str) -> None:
+    scheduler = "scheduler: {kind: slurm, via: logn-1}"
+    texts = {
+        "defaults": f"defaults:\n  {scheduler}\nhosts: [login-1, 'gpu-[1-3]']\n",
+        "group": f"hosts: [login-1, gpu-1]\ngroups:\n  x:\n    hosts: [gpu-1]\n    {scheduler}\n",
+        "host": f"hosts:\n  - login-1\n  - name: gpu-[1-3]\n    {scheduler}\n",
+    }
+    [found] = mistakes(tmp_path, texts[place])
+    assert found.startswith({"defaults": "2:", "group": "5:", "host": "4:"}[place])
+    assert '"logn-1" is not listed under "hosts"' in found
