@@ -20,7 +20,7 @@ from gputop.actions.evidence import Evidence
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.inspect import Inspection, inspect
-from gputop.actions.journal import Story
+from gputop.actions.journal import Story, journal_of, locked
 from gputop.actions.lease import remember
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
@@ -45,7 +45,7 @@ from gputop.domain.job import NodeState
 from gputop.domain.link import Link, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import boot_id
-from gputop.domain.record import AuditEvent, AuditRecord
+from gputop.domain.record import AuditEvent, AuditRecord, PlanClosed
 from gputop.ports import Clock, Observer, PowerProvider, Runner, Scheduler
 
 log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class Acts:
 
     def forget(self, story: Story) -> None:
         """Close an unfinished plan and leave its hosts as they are."""
-        self._executor.forget(story)
+        forget(story, self._audit, self._state_folder, self._clock)
 
     async def _changed(self, plan: Plan, host: HostPlan) -> str | None:
         """Why `host`, which waited for others, may not be begun any more: a guard would refuse it now, or more would be
@@ -350,6 +350,26 @@ class Acts:
         found = {bare(hop) for hop in hops}
         addresses = {name: host.endpoint.address for name, host in known.items() if host.endpoint is not None}
         return found | {name for name, address in addresses.items() if address in found and not _is_loopback(address)}
+
+
+def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:
+    """Close an unfinished plan and leave its hosts as they are."""
+    plan = story.plan
+    with locked(state_folder, plan.id, [host.host for host in plan.hosts]):
+        now = clock.now()
+        for host in plan.hosts:
+            audit.write(
+                AuditRecord(
+                    time=now,
+                    event=AuditEvent.OUTCOME,
+                    plan=plan.id,
+                    act=plan.request.kind,
+                    host=host.host,
+                    result="forgotten",
+                    summary="closed by hand; the host was left as it is",
+                )
+            )
+        journal_of(state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
 
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from gputop.actions.outcome import audit_outcome, audit_step, intent, is_settled
 from gputop.domain.action import (
     Check,
     CheckState,
+    Goal,
     HostIdentity,
     HostPlan,
     Outcome,
@@ -31,7 +32,7 @@ from gputop.domain.action import (
 )
 from gputop.domain.call import Performed, Watch
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.record import AuditEvent, AuditRecord, HostEnded, PlanClosed, PlanOpened, StepBegan, StepEnded
+from gputop.domain.record import HostEnded, PlanClosed, PlanOpened, StepBegan, StepEnded
 from gputop.ports import Actor, Clock
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,9 @@ Identify = Callable[[str], Awaitable[HostIdentity | None]]
 Recheck = Callable[[Plan, HostPlan], Awaitable[str | None]]
 """Why a host whose turn comes late is not begun any more; `None`: what its plan rests on still holds."""
 Listener = Callable[[Progress], None]
+
+BOOTS = frozenset({Goal.REBOOTED, Goal.REBOOT_ISSUED, Goal.STOPPED, Goal.HIBERNATED, Goal.RUNNING})
+"""Goals that another boot of the same machine goes with."""
 
 STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
 """After these the host's further steps are not taken."""
@@ -153,10 +157,6 @@ class Executor:
                 run.journal.write(PlanClosed(time=self._clock.now(), how="rolled-back"))
             return tuple(outcomes)
 
-    def forget(self, story: Story) -> None:
-        """Close an unfinished plan and leave its hosts as they are."""
-        forget(story, self._audit, self._state_folder, self._clock)
-
     def _run_of(
         self, story: Story, journal: Journal, wait: bool, listen: Listener, recheck: Recheck | None = None
     ) -> _Run:
@@ -249,8 +249,10 @@ class Executor:
             return "another machine answers under this name now"
         if planned.host_key is not None and found.host_key not in (None, planned.host_key):
             return "its host key has changed"
-        if not touched and planned.boot_id is not None and found.boot_id != planned.boot_id:
-            return "it has rebooted since the plan was made"
+        same_boot = planned.boot_id in (None, found.boot_id)
+        boots = any(step.goal in BOOTS for step in host.steps)
+        if not same_boot and (not touched or (planned.machine_id is None and not boots)):
+            return "it has rebooted since the plan was made, or is another machine"
         return None
 
     async def _step(self, run: _Run, host: HostPlan, step: Step) -> StepResult:
@@ -363,6 +365,9 @@ class Executor:
             return Performed(ok=False, problem=problem)
 
     async def _undo_host(self, run: _Run, host: HostPlan) -> Outcome:
+        stranger = await self._stranger(run, host, touched=True)
+        if stranger is not None:
+            return self._end_host(run, host, [], stranger, OutcomeState.FAILED)
         results: list[StepResult] = []
         for step in reversed(host.steps):
             ended = run.story.ended.get((host.host, step.id))
@@ -418,26 +423,6 @@ class Executor:
                 result=result,
             )
         )
-
-
-def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:
-    """Close an unfinished plan and leave its hosts as they are."""
-    plan = story.plan
-    with locked(state_folder, plan.id, [host.host for host in plan.hosts]):
-        now = clock.now()
-        for host in plan.hosts:
-            audit.write(
-                AuditRecord(
-                    time=now,
-                    event=AuditEvent.OUTCOME,
-                    plan=plan.id,
-                    act=plan.request.kind,
-                    host=host.host,
-                    result="forgotten",
-                    summary="closed by hand; the host was left as it is",
-                )
-            )
-        journal_of(state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
 
 
 def _result(

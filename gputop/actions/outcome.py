@@ -66,7 +66,7 @@ def outcome_of(
         if summary:
             state = OutcomeState.SKIPPED
         elif worst is not None and _RANK[worst.state][0]:
-            summary = f"{_title(host, worst.step)}: {worst.summary}"
+            summary = f"{_title(host, worst.step)}: {worst.summary}{_console(host, worst)}"
     if not summary and results:
         waited = {step.id for step in host.steps if step.waits}
         proofs = [result for result in results if result.step in waited] or results
@@ -151,6 +151,13 @@ def audit_outcome(plan: Plan, host: HostPlan, outcome: Outcome, now: datetime) -
         duration_seconds=round(sum(result.duration_seconds for result in outcome.steps), 3),
         summary=outcome.summary,
     )
+
+
+def _console(host: HostPlan, result: StepResult) -> str:
+    """What to do about a host that was rebooted and did not come back."""
+    boots = any(step.id == result.step and step.goal in (Goal.REBOOTED, Goal.FIRST_FRAME) for step in host.steps)
+    was_called = result.exit_status in (None, 0)
+    return "; look at its console, by its BMC or its cloud" if boots and was_called else ""
 
 
 def _title(host: HostPlan, step_id: str) -> str:

@@ -63,6 +63,9 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.hosts and not args.literal_hosts:
         return diagnostics.fail("no hosts named: nothing is done, and never all of them", f"gputop {args.act} HOST …")
+    for option in ("reason", "override", "text"):
+        if not _is_text(getattr(args, option, "")):
+            return diagnostics.fail(f"--{option} is not UTF-8 text")
     if args.act in NEED_REASON and not args.reason.strip():
         return diagnostics.fail(f"{args.act} needs --reason TEXT", "it goes into the audit log and the scheduler")
     chosen = selection(args)
@@ -79,6 +82,11 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(request, Exit):
         return request
     return asyncio.run(_act(args, chosen, request))
+
+
+def _is_text(value: str) -> bool:
+    """Whether a word of the command line can be written down; Python lets other bytes through as lone surrogates."""
+    return not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _request(args: argparse.Namespace, chosen: Selection) -> ActionRequest | Exit:

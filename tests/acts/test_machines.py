@@ -378,11 +378,11 @@ def test_the_hooks_of_a_site_run_before_and_after(
 
 @pytest.mark.parametrize("how", ["reboot", "resumed by somebody"])
 def test_a_drain_whose_marker_is_gone_at_its_end_is_not_verified(
-    how: str, machine: Machine, inventory: Path, gputop_in_background: Background
+    how: str, machine: Machine, inventory: Path, gputop: Gputop, gputop_in_background: Background
 ) -> None:
     machine.devices(gpu__0__compute="4000000:100")
     drain = gputop_in_background("drain", "-f", inventory, "gpu-a", *DO, *REASON)
-    wait_for(lambda: "drain.json" in machine.run("ls /run/gputop || :"), "the marker was not written")
+    wait_for(lambda: audit_of(gputop, "--event", "step") != [], "the marker was not written")
     if how == "reboot":
         machine.crash()
         machine.wait_until_up()

@@ -218,10 +218,11 @@ async def test_a_drain_is_not_proven_by_the_readings_of_another_machine(site: Si
     proposal = await site.proposal()
     assert idle.frame is not None
     facts = structs.replace(idle.frame.facts, machine_id="another")
+    stranger = structs.replace(idle, frame=structs.replace(idle.frame, facts=facts))
 
     def moved(progress: Progress) -> None:
         if progress.step == "host.empty":
-            machine.host = structs.replace(idle, frame=structs.replace(idle.frame, facts=facts))
+            machine.host = stranger
 
     [outcome] = await site.acts.carry_out(proposal, typed="gpu-01", listen=moved)  # type: ignore[misc]
     assert outcome.state is OutcomeState.FAILED

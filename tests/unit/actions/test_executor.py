@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from gputop.actions.acts import forget
 from gputop.actions.audit import AuditFailed, AuditLog, Who, read_records
 from gputop.actions.executor import Executor, Stopped
-from gputop.actions.journal import InUse, JournalFailed, in_progress, journal_of, locked, read_story, unfinished
+from gputop.actions.journal import InUse, JournalFailed, Story, in_progress, journal_of, locked, read_story, unfinished
 from gputop.domain.action import (
     Check,
     CheckState,
@@ -23,11 +24,12 @@ from gputop.domain.action import (
     OutcomeState,
     Plan,
     Step,
+    StepResult,
     StepState,
 )
 from gputop.domain.call import Performed, RunOn, Watch
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.record import AuditRecord, PlanOpened
+from gputop.domain.record import AuditRecord, PlanOpened, StepBegan, StepEnded
 from tests.fakes.acts import BOOT, FastClock, a_request
 from tests.fakes.clock import START
 
@@ -326,7 +328,7 @@ async def test_a_plan_that_is_cancelled_can_be_resumed_and_waits_on(lab: Lab) ->
 def test_a_forgotten_plan_leaves_its_hosts_as_they_are_and_says_so(lab: Lab) -> None:
     journal_of(lab.folder, "plan-1").write(PlanOpened(time=START, plan=a_plan_of(a_step())))
     [story] = unfinished(lab.folder)
-    lab.executor.forget(story)
+    forget(story, lab.audit, lab.folder, FastClock())
     assert unfinished(lab.folder) == []
     assert lab.calls == []
     assert lab.records()[-1].result == "forgotten"
@@ -368,3 +370,45 @@ async def test_a_host_that_waited_for_others_is_looked_at_again_and_the_first_is
     assert outcomes[1].summary == "not begun: carol runs on it now"
     assert asked == ["b"]
     assert lab.calls == [("a", "one")]
+
+
+def interrupted_in(lab: Lab, plan: Plan) -> Story:
+    """A plan whose process died after the first step was verified."""
+    [host] = plan.hosts
+    first = host.steps[0]
+    result = StepResult(step=first.id, state=StepState.VERIFIED)
+    journal = journal_of(lab.folder, plan.id)
+    journal.write(PlanOpened(time=START, plan=plan))
+    journal.write(StepBegan(time=START, host=host.host, step=first.id))
+    journal.write(StepEnded(time=START, host=host.host, result=result))
+    [story] = unfinished(lab.folder)
+    return story
+
+
+async def test_nothing_is_undone_on_another_machine(lab: Lab) -> None:
+    undo = a_step("undo")
+    story = interrupted_in(lab, a_plan_of(a_step(undo=undo), a_watch()))
+    lab.identity = lambda host: HostIdentity(boot_id=BOOT, machine_id="another")
+    [outcome] = await lab.executor.roll_back(story)
+    assert outcome.state is OutcomeState.FAILED
+    assert "another machine" in outcome.summary
+    assert lab.calls == []
+    assert unfinished(lab.folder) != []  # the marker of the true machine is not forgotten
+
+
+async def test_without_machine_id_another_boot_counts_as_another_machine_in_the_middle_of_a_plan(lab: Lab) -> None:
+    plan = a_plan_of(a_step(), a_watch())
+    [host] = plan.hosts
+    host = structs.replace(host, identity=HostIdentity(boot_id=BOOT))
+    story = interrupted_in(lab, structs.replace(plan, hosts=(host,)))
+    lab.identity = lambda host: HostIdentity(boot_id=BOOT[::-1])
+    [outcome] = await lab.executor.resume(story)
+    assert outcome.state is OutcomeState.FAILED
+    assert "another machine" in outcome.summary
+
+
+async def test_a_host_that_does_not_come_back_is_to_be_looked_at_by_its_console(lab: Lab) -> None:
+    lab.answer = lambda host, step: UNKNOWN
+    [outcome] = await lab.executor.execute(a_plan_of(a_step("reboot", goal=Goal.REBOOTED, check_first=False)))
+    assert outcome.state is OutcomeState.UNVERIFIED
+    assert outcome.summary == "reboot: silence; look at its console, by its BMC or its cloud"
