@@ -20,6 +20,7 @@ from gputop.domain.action import (
     Check,
     CheckState,
     Goal,
+    HostActState,
     HostIdentity,
     HostPlan,
     Outcome,
@@ -50,6 +51,9 @@ Listener = Callable[[Progress], None]
 
 BOOTS = frozenset({Goal.REBOOTED, Goal.REBOOT_ISSUED, Goal.STOPPED, Goal.HIBERNATED, Goal.RUNNING})
 """Goals that another boot of the same machine goes with."""
+
+BOOTING = frozenset({Goal.REBOOTED, Goal.FIRST_FRAME})
+"""Goals that take minutes; who does not wait leaves them pending."""
 
 STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
 """After these the host's further steps are not taken."""
@@ -216,7 +220,7 @@ class Executor:
         if late and not touched and run.recheck is not None:
             changed = await run.recheck(run.plan, host)
             if changed is not None:
-                return self._end_host(run, host, [], f"not begun: {changed}")
+                return self._end_host(run, host, [], f"not begun: {changed}", host_state=HostActState.UNKNOWN)
         stranger = await self._stranger(run, host, touched)
         if stranger is not None:
             return self._end_host(run, host, [], stranger, OutcomeState.FAILED)
@@ -329,14 +333,14 @@ class Executor:
                 return _result(step, StepState.FAILED, check, None, performed)
             self._tell(run, host, step, check.summary, check.left)
             left = deadline - self._clock.monotonic()
-            nobody_waits = step.waits and not run.wait
+            nobody_waits = (step.waits or step.goal in BOOTING) and not run.wait
             if nobody_waits or left <= 0 or (check.state is CheckState.UNKNOWN and step.unknown_ends):
                 break
             await self._clock.sleep(min(step.poll_seconds, left))
         if doubt:
             why = f"interrupted: whether it was called is not known; {check.summary}".rstrip("; ")
             return _result(step, StepState.UNVERIFIED, check, why, performed)
-        if step.waits:
+        if step.waits or nobody_waits:
             return _result(step, StepState.PENDING, check, None, performed)
         if check.state is CheckState.UNKNOWN:
             return _result(step, StepState.UNVERIFIED, check, None, performed)
@@ -392,8 +396,11 @@ class Executor:
         results: Sequence[StepResult],
         summary: str = "",
         state: OutcomeState | None = None,
+        host_state: HostActState | None = None,
     ) -> Outcome:
         outcome = outcome_of(run.plan.request.kind, host, results, summary, state)
+        if host_state is not None:
+            outcome = structs.replace(outcome, host_state=host_state)
         now = self._clock.now()
         run.journal.write(HostEnded(time=now, outcome=outcome))
         self._audit.write(audit_outcome(run.plan, host, outcome, now))

@@ -156,8 +156,8 @@ def audit_outcome(plan: Plan, host: HostPlan, outcome: Outcome, now: datetime) -
 def _console(host: HostPlan, result: StepResult) -> str:
     """What to do about a host that was rebooted and did not come back."""
     boots = any(step.id == result.step and step.goal in (Goal.REBOOTED, Goal.FIRST_FRAME) for step in host.steps)
-    was_called = result.exit_status in (None, 0)
-    return "; look at its console, by its BMC or its cloud" if boots and was_called else ""
+    is_lost = result.state is not StepState.PENDING and result.exit_status in (None, 0)
+    return "; look at its console, by its BMC or its cloud" if boots and is_lost else ""
 
 
 def _title(host: HostPlan, step_id: str) -> str:

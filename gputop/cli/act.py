@@ -116,6 +116,10 @@ def _request(args: argparse.Namespace, chosen: Selection) -> ActionRequest | Exi
         if args.watts is None or not (args.watts.isascii() and args.watts.isdigit() and 0 < int(args.watts) < 10_000):
             return diagnostics.fail("power-cap needs --watts WATTS, a whole number")
         watts = float(args.watts)
+    if args.act == "reboot" and args.no_wait and len(chosen.specs) != 1:
+        return diagnostics.fail(
+            "reboot --no-wait takes one host", "of several, the first must be back before the others are begun"
+        )
     if args.act == "message" and not args.text.strip():
         return diagnostics.fail("message needs --text TEXT")
     if args.act in ("cancel", "requeue") and not args.job:

@@ -368,6 +368,7 @@ async def test_a_host_that_waited_for_others_is_looked_at_again_and_the_first_is
         OutcomeState.SKIPPED,
     ]
     assert outcomes[1].summary == "not begun: carol runs on it now"
+    assert outcomes[1].host_state is HostActState.UNKNOWN  # what the plan knew of it no longer holds
     assert asked == ["b"]
     assert lab.calls == [("a", "one")]
 
@@ -412,3 +413,11 @@ async def test_a_host_that_does_not_come_back_is_to_be_looked_at_by_its_console(
     [outcome] = await lab.executor.execute(a_plan_of(a_step("reboot", goal=Goal.REBOOTED, check_first=False)))
     assert outcome.state is OutcomeState.UNVERIFIED
     assert outcome.summary == "reboot: silence; look at its console, by its BMC or its cloud"
+
+
+async def test_a_reboot_that_nobody_waits_for_is_pending(lab: Lab) -> None:
+    lab.answer = lambda host, step: UNKNOWN
+    plan = a_plan_of(a_step("reboot", goal=Goal.REBOOTED), a_watch("frame", goal=Goal.FIRST_FRAME, waits=False))
+    [outcome] = await lab.executor.execute(plan, wait=False)
+    assert (outcome.state, outcome.summary) == (OutcomeState.PENDING, "reboot: silence")
+    assert lab.calls == [("a", "reboot")]

@@ -45,6 +45,7 @@ def test_what_takes_capacity_away_needs_a_reason(
         (["signal", "a", "--pid", "1"], "signal needs --pid"),
         (["signal", "a", "b", "--pid", "77"], "signal takes one host"),
         (["power-cap", "a", "--watts", "much"], "power-cap needs --watts"),
+        (["reboot", "a", "b", "--reason", "x", "--no-wait"], "reboot --no-wait takes one host"),
         (["message", "a"], "message needs --text"),
         (["message", "a", "--text", "caf\udce9"], "--text is not UTF-8 text"),
         (["drain", "a", "--reason", "caf\udce9"], "--reason is not UTF-8 text"),
