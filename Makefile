@@ -83,5 +83,5 @@ services: ## install what the tests against real services need (Debian, Ubuntu)
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .venv-services build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,9 @@
 """YAML text and a msgspec type give a value, or every problem with its place in the file.
 
 msgspec declares the shape; the walk over the YAML nodes here replaces its own conversion, because that stops at the
-first error and knows no line numbers. Understood types: structs, `dict[str, …]`, lists, unions, `str`, `int`,
-`bool`, `None`, `timedelta` (written `2s`, `500ms`, `1h30m`), enums and literals of texts.
+first error and knows no line numbers. Understood types: structs (in unions told apart by their tag), `dict[str, …]`,
+lists, `tuple[…, ...]`, unions, `str`, `int`, `float`, `bool`, `None`, `timedelta` (written `2s`, `500ms`, `1h30m`),
+enums and literals of texts.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 """What YAML forbids in a file."""
 
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _DURATION = re.compile(r"[0-9.]+[a-zµ]+([0-9.]+[a-zµ]+)*", re.ASCII)
 _TAG = "tag:yaml.org,2002:"
 _BAD: Final = object()
@@ -192,6 +194,9 @@ class _Walk:
     def value(self, node: yaml.Node, kind: inspect.Type, keys: Keys) -> Any:
         """The value of `node`, or `_BAD` after its problems were noted."""
         options = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+        tagged = [option for option in options if isinstance(option, inspect.StructType) and option.tag_field]
+        if isinstance(node, yaml.MappingNode) and len(tagged) > 1:
+            return self._tagged(node, tagged, keys)
         for option in options:
             match node, option:
                 case yaml.MappingNode(), inspect.StructType():
@@ -201,6 +206,9 @@ class _Walk:
                 case yaml.SequenceNode(), inspect.ListType():
                     items = [self.value(item, option.item_type, (*keys, i)) for i, item in enumerate(node.value)]
                     return _BAD if _BAD in items else items
+                case yaml.SequenceNode(), inspect.VarTupleType():
+                    items = [self.value(item, option.item_type, (*keys, i)) for i, item in enumerate(node.value)]
+                    return _BAD if _BAD in items else tuple(items)
         if isinstance(node, yaml.ScalarNode):
             for option in options:
                 value = _scalar(node, option)
@@ -209,15 +217,29 @@ class _Walk:
         self._mismatch(node, options, keys)
         return _BAD
 
+    def _tagged(self, node: yaml.MappingNode, kinds: Sequence[inspect.StructType], keys: Keys) -> Any:
+        """The one of `kinds` whose tag stands in the mapping."""
+        name = kinds[0].tag_field or ""
+        said = [inner for key, inner in node.value if isinstance(key, yaml.ScalarNode) and key.value == name]
+        by_tag = {str(kind.tag): kind for kind in kinds}
+        if said and isinstance(said[0], yaml.ScalarNode) and said[0].value in by_tag:
+            return self._struct(node, by_tag[said[0].value], keys)
+        subject = f'"{keys[-1]}"' if keys else "the file"
+        self._note(said[0] if said else node, f'the "{name}" of {subject} must be {_listed(list(by_tag))}')
+        return _BAD
+
     def _struct(self, node: yaml.MappingNode, kind: inspect.StructType, keys: Keys) -> Any:
         fields = self._fields.setdefault(kind.cls, {field.encode_name: field for field in kind.fields})
         self._owners.append((node, keys))
         values: dict[str, Any] = {}
         for name, key, inner in self._pairs(node):
             field = fields.get(name)
+            if name == kind.tag_field:
+                continue
             if field is None:
                 near = did_you_mean(name, list(fields))
-                allowed = f"Keys allowed here: {', '.join(sorted(fields))}"
+                known = [*fields, *filter(None, [kind.tag_field])]
+                allowed = f"Keys allowed here: {', '.join(sorted(known))}"
                 hint = f"{near} {allowed}" if near else allowed
                 self._note(key, f'unknown key "{name}" in {self._owner()}', hint)
                 values[name] = _BAD
@@ -305,6 +327,8 @@ def _scalar(node: yaml.ScalarNode, kind: inspect.Type) -> Any:
             return text.lower() in ("yes", "true", "on")
         case inspect.IntType() if tag == "int" and _DECIMAL.fullmatch(text) and len(text) < 20:
             return int(text) if _in_range(int(text), kind) else _BAD
+        case inspect.FloatType() if tag in ("int", "float") and _NUMBER.fullmatch(text):
+            return float(text) if _in_range(float(text), kind) else _BAD
         case inspect.NoneType() if tag == "null":
             return None
         case inspect.TimeDeltaType():
@@ -313,8 +337,12 @@ def _scalar(node: yaml.ScalarNode, kind: inspect.Type) -> Any:
     return _BAD
 
 
-def _in_range(number: int, kind: inspect.IntType) -> bool:
-    return (kind.ge is None or number >= kind.ge) and (kind.le is None or number <= kind.le)
+def _in_range(number: float, kind: inspect.IntType | inspect.FloatType) -> bool:
+    return (
+        (kind.ge is None or number >= kind.ge)
+        and (kind.le is None or number <= kind.le)
+        and (kind.gt is None or number > kind.gt)
+    )
 
 
 def _expected(options: Sequence[inspect.Type]) -> str:
@@ -333,14 +361,22 @@ def _expected(options: Sequence[inspect.Type]) -> str:
                 words.append(f"a whole number from {option.ge} to {option.le}")
             case inspect.IntType():
                 words.append("a whole number" if option.ge is None else f"a whole number of {option.ge} or more")
+            case inspect.FloatType() if option.le is not None:
+                words.append(f"a number from {option.ge or option.gt or 0:g} to {option.le:g}")
+            case inspect.FloatType():
+                words.append("a number")
             case inspect.TimeDeltaType():
                 words.append("a time such as 2s or 500ms")
-            case inspect.ListType():
+            case inspect.ListType() | inspect.VarTupleType():
                 words.append("a list")
             case inspect.StructType() | inspect.DictType():
                 words.append("a mapping")
             case inspect.NoneType():
                 words.append("null")
+    return _listed(list(dict.fromkeys(words)))
+
+
+def _listed(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from gputop.domain.action import ActionRequest, Block, Check, Step
+from gputop.domain.call import CommandResult, Performed, RunHere, RunOn
 from gputop.domain.event import SourceEvent
-from gputop.domain.host import Endpoint, HostSpec
+from gputop.domain.host import Endpoint, Host, HostSpec
+from gputop.domain.instance import Instance
+from gputop.domain.job import NodeState
 from gputop.domain.link import LinkFailure
 
 
@@ -96,4 +100,130 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close shared connections (jump hosts)."""
+        ...
+
+
+class Runner(Protocol):
+    """Runs programs, here or on a host (over SSH, behind `sudo -n` where the call says so)."""
+
+    async def run(self, call: RunHere | RunOn, *, deadline_seconds: float) -> CommandResult:
+        """Run it to its end; an error is a value. At the deadline it is ended and counts as lost. Output is bytes, at
+        most 4 MiB of it; no exit status is a failure."""
+        ...
+
+
+class Actor(Protocol):
+    """Looks at the goal of a step, and brings it about. The executor alone calls `perform`."""
+
+    async def check(self, host: str, step: Step) -> Check:
+        """Whether `step.goal` holds now. Changes nothing, may be called at any time and often. Never raises for the
+        other side's trouble: what could not be found out is `UNKNOWN`."""
+        ...
+
+    async def perform(self, host: str, step: Step) -> Performed:
+        """Make `step.call`, exactly, once. Never called for a `Watch`. For a `RunHere` or `RunOn` this is
+        `gputop.transport.runner.perform(runner, step)`."""
+        ...
+
+
+class Scheduler(Actor, Protocol):
+    """What gives a host its work. The capabilities below are separate: `isinstance(scheduler, CanDrain)` decides
+    whether an act is offered. Their methods are pure: they say which steps would be taken from what was observed, and
+    return a `Block` where nothing can be done. The calls of the steps are what the executor hands back to `perform`."""
+
+    @property
+    def name(self) -> str:
+        """`slurm`, `kubernetes` or `none`."""
+        ...
+
+    async def observe(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        """The state of each of `hosts`, by its name in the inventory; one entry for each. What could not be found out
+        is a `NodeState` with a `block`. Nodes are matched by name, address or id, never guessed."""
+        ...
+
+
+@runtime_checkable
+class CanCordon(Protocol):
+    def cordon_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block: ...
+
+
+@runtime_checkable
+class CanDrain(Protocol):
+    def drain_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
+        """Until the scheduler has nothing left on the host; the plan itself adds hooks before, and the check that the
+        devices are empty after. Undo (`Step.undo`) only what was not so before."""
+        ...
+
+
+@runtime_checkable
+class CanResume(Protocol):
+    def resume_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block: ...
+
+
+@runtime_checkable
+class CanCancelJobs(Protocol):
+    def cancel_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
+        """For `request.jobs`."""
+        ...
+
+
+@runtime_checkable
+class CanRequeueJobs(Protocol):
+    def requeue_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block: ...
+
+
+@runtime_checkable
+class CanRebootNode(Protocol):
+    def reboot_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
+        """A reboot that the scheduler carries out, behind its jobs. The plan adds the proof (boot id, first frame)."""
+        ...
+
+
+class PowerProvider(Actor, Protocol):
+    """What switches a host on and off. Capabilities are separate, like a scheduler's."""
+
+    @property
+    def name(self) -> str:
+        """`ec2`, `redfish`, `ipmi`, `command` or `ssh`."""
+        ...
+
+    async def observe(self, hosts: Sequence[Host]) -> Mapping[str, Instance]:
+        """The state of each of `hosts`, by its name in the inventory; one entry for each, with a `block` where it could
+        not be found out. The power state is the provider's word, never "SSH stopped answering"."""
+        ...
+
+
+@runtime_checkable
+class CanStop(Protocol):
+    def stop_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block: ...
+
+
+@runtime_checkable
+class CanStart(Protocol):
+    def start_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
+        """The plan adds the first healthy frame."""
+        ...
+
+
+@runtime_checkable
+class CanReboot(Protocol):
+    def reboot_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
+        """The plan adds the proof (boot id, first frame)."""
+        ...
+
+
+@runtime_checkable
+class CanHibernate(Protocol):
+    def hibernate_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block: ...
+
+
+class Observer(Protocol):
+    """A fresh look at hosts, for plans and for what follows a reboot."""
+
+    async def look(self, hosts: Sequence[str]) -> Mapping[str, Host]:
+        """Each of `hosts` with a frame that was asked for now; without one where none came."""
+        ...
+
+    async def known(self, hosts: Sequence[str]) -> Mapping[str, Host]:
+        """Those of `hosts` that are watched anyway, as they were last seen; nothing is asked."""
         ...

@@ -5,17 +5,23 @@ Importing this module is cheap; asyncssh is loaded when a collector with SSH hos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.fleet.collector import Collector
-from gputop.ports import Clock, Source
+from gputop.ports import Clock, PowerProvider, Runner, Scheduler, Source, Transport
 
 if TYPE_CHECKING:
+    from gputop.actions.acts import Acts
+    from gputop.actions.desk import Desk
+    from gputop.actions.plan import BackEnds
+    from gputop.fleet.observer import FleetObserver
     from gputop.health.xid import Catalog
     from gputop.readers.load import Recording
+    from gputop.transport.runner import ProgramRunner
 
 FILES_PER_HOST = 4
 """A socket; with a ProxyCommand a pair of them, a pipe and the program."""
@@ -74,3 +80,198 @@ def xid_catalog() -> Catalog:
 
     catalog = load(xid_file())
     return default_catalog() if isinstance(catalog, list) else catalog
+
+
+def make_runner(
+    specs: Sequence[HostSpec],
+    *,
+    handshakes_per_hop: int = 8,
+    handshakes_total: int = 32,
+    clock: Clock | None = None,
+) -> tuple[ProgramRunner, Transport]:
+    """What runs programs here and on `specs`, and the transport under it; close both, the runner first."""
+    from gputop.transport.process import ProcessTransport
+    from gputop.transport.runner import ProgramRunner
+    from gputop.transport.ssh import SshTransport
+
+    ssh = SshTransport(
+        specs,
+        clock=clock or SystemClock(),
+        handshakes_per_hop=handshakes_per_hop,
+        handshakes_total=handshakes_total,
+    )
+    local = ProcessTransport()
+    return ProgramRunner({spec.name: local if spec.local else ssh for spec in specs}, specs), ssh
+
+
+def make_acts(
+    specs: Sequence[HostSpec],
+    observer: FleetObserver,
+    runner: Runner,
+    *,
+    allowed: bool,
+    relock_seconds: float | None,
+    state_folder: Path,
+    clock: Clock | None = None,
+    to_syslog: bool = True,
+    simulator: str | None = None,
+) -> Acts:
+    """Plans and carries out acts on `specs`, which are all hosts of the inventory."""
+    from gputop.actions.acts import Acts
+    from gputop.actions.audit import AuditLog, who_acts
+    from gputop.actions.executor import Executor
+    from gputop.actions.lock import ActionLock
+    from gputop.actions.onhost import HookActor, HostActor
+    from gputop.ports import Actor
+
+    clock = clock or SystemClock()
+    by_name = {spec.name: spec for spec in specs}
+    back_ends = make_back_ends(specs, runner, clock, simulator)
+    host_actor = HostActor(observer, runner, by_name)
+    hook_actor = HookActor(runner)
+    audit = AuditLog(audit_path(state_folder), who_acts(), to_syslog=to_syslog)
+
+    def actor_of(host: str, actor: str) -> Actor:
+        ends = back_ends[host]
+        match actor:
+            case "scheduler":
+                return ends.scheduler
+            case "power" if ends.power is not None:
+                return ends.power
+            case "hook":
+                return hook_actor
+        return host_actor
+
+    return Acts(
+        specs=by_name,
+        back_ends=back_ends,
+        observer=observer,
+        runner=runner,
+        host_actor=host_actor,
+        executor=Executor(actor_of, host_actor.identify, audit, state_folder, clock),
+        audit=audit,
+        lock=ActionLock(clock, allowed=allowed, relock_seconds=relock_seconds),
+        clock=clock,
+        state_folder=state_folder,
+    )
+
+
+def make_desk(
+    specs: Sequence[HostSpec],
+    collector: Collector,
+    *,
+    allowed: bool,
+    relock_seconds: float,
+    state_folder: Path,
+    inventory: Sequence[str] = (),
+    handshakes_per_hop: int = 8,
+    handshakes_total: int = 32,
+    simulator: str | None = None,
+) -> Desk:
+    """Acts for a screen that shows what `collector` reads. `specs`: all hosts of the inventory. `simulator`: the demo's
+    program that stands for a scheduler; nothing real is touched then."""
+    from gputop.actions.desk import Desk
+    from gputop.fleet.observer import FleetObserver
+
+    clock = SystemClock()
+    runner, transport = make_runner(
+        specs, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock
+    )
+    observer = FleetObserver(collector.retry, clock)
+
+    async def close() -> None:
+        await runner.close()
+        await transport.close()
+
+    acts = make_acts(
+        specs,
+        observer,
+        runner,
+        allowed=allowed,
+        relock_seconds=relock_seconds,
+        state_folder=state_folder,
+        clock=clock,
+        to_syslog=simulator is None,
+        simulator=simulator,
+    )
+    return Desk(
+        acts,
+        accept=observer.accept,
+        close=close,
+        state_folder=state_folder,
+        audit_path=audit_path(state_folder),
+        inventory=inventory,
+        may_unlock=allowed,
+        simulated=simulator is not None,
+    )
+
+
+def audit_path(state_folder: Path) -> Path:
+    return state_folder / "audit.jsonl"
+
+
+def make_back_ends(
+    specs: Sequence[HostSpec], runner: Runner, clock: Clock, simulator: str | None = None
+) -> Mapping[str, BackEnds]:
+    """The scheduler and the power provider of each host; hosts with equal settings share one."""
+    from gputop.actions.plan import BackEnds
+
+    by_name = {spec.name: spec for spec in specs}
+    schedulers: dict[object, Scheduler] = {}
+    providers: dict[str, PowerProvider] = {}
+    found = {}
+    for spec in specs:
+        scheduler = schedulers.get(spec.scheduler)
+        if scheduler is None:
+            scheduler = schedulers[spec.scheduler] = _make_scheduler(spec, by_name, runner, clock, simulator)
+        kind = "ssh" if spec.power is None else type(spec.power).__struct_config__.tag
+        provider = providers.get(str(kind))
+        if provider is None:
+            provider = providers[str(kind)] = _make_power(str(kind), by_name, runner, clock)
+        found[spec.name] = BackEnds(scheduler=scheduler, power=provider)
+    return found
+
+
+def _make_scheduler(
+    spec: HostSpec, specs: Mapping[str, HostSpec], runner: Runner, clock: Clock, simulator: str | None
+) -> Scheduler:
+    from gputop.domain.backend import Kubernetes, Slurm
+    from gputop.schedulers.none import MarkerScheduler
+
+    if simulator is not None:
+        from gputop.schedulers.simulated import SimulatedScheduler
+
+        return SimulatedScheduler(simulator, runner, clock)
+    match spec.scheduler:
+        case Slurm():
+            from gputop.schedulers.slurm import SlurmScheduler
+
+            return SlurmScheduler(spec.scheduler, runner, clock)
+        case Kubernetes():
+            from gputop.schedulers.kubernetes import KubernetesScheduler
+
+            return KubernetesScheduler(spec.scheduler, runner, clock)
+    return MarkerScheduler(specs, runner, clock)
+
+
+def _make_power(kind: str, specs: Mapping[str, HostSpec], runner: Runner, clock: Clock) -> PowerProvider:
+    match kind:
+        case "command":
+            from gputop.power.command import CommandPowerProvider
+
+            return CommandPowerProvider(specs, runner, clock)
+        case "ipmi":
+            from gputop.power.ipmi import IpmiPowerProvider
+
+            return IpmiPowerProvider(specs, runner, clock)
+        case "ec2":
+            from gputop.power.ec2 import Ec2PowerProvider
+
+            return Ec2PowerProvider(runner, clock)
+        case "redfish":
+            from gputop.power.redfish import RedfishPowerProvider
+
+            return RedfishPowerProvider(specs, runner, clock)
+    from gputop.power.ssh import SshPowerProvider
+
+    return SshPowerProvider(runner, clock)

@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 from readings import live, readings
 
 from gputop.cli.main import COMMANDS as CLI_COMMANDS
 from gputop.cli.main import SCREEN, Command, parser_for
+from gputop.domain import backend
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
 from gputop.tui.commands import Scope
 
@@ -41,6 +43,7 @@ SCOPES = {
     Scope.EVERYWHERE: "Everywhere",
     Scope.TABLES: "In the tables: Hosts, GPUs, Processes",
     Scope.HOST: "In the detail of a host",
+    Scope.ACTIONS: "In the view of actions",
 }
 
 
@@ -158,6 +161,24 @@ def example_inventory() -> str:
     return "```yaml\n" + (ROOT / "inventory.example.yaml").read_text(encoding="utf-8").strip() + "\n```"
 
 
+def back_end_keys(*classes: str) -> str:
+    """The settings of schedulers or power providers, as the inventory says them."""
+    source = PACKAGE / "domain/backend.py"
+    rows = []
+    for struct in classes:
+        kind = getattr(backend, struct).__struct_config__.tag
+        own = [(name, default, doc) for name, _, default, doc in attributes(source, struct)]
+        rows += [(f"`{kind}`", code(name), doc or "–", _default(default)) for name, default, doc in own]
+        rows += [] if own else [(f"`{kind}`", "–", one_line(getattr(backend, struct).__doc__), "–")]
+    return table(("kind", "key", "meaning", "default"), rows)
+
+
+def _default(source: str) -> str:
+    return {"": "must be said", "None": "–", "()": "–", "''": "–", "True": "`true`", "False": "`false`"}.get(
+        source, code(source.strip("'"))
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "keys": keys,
     "commands": commands,
@@ -165,6 +186,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "device-values": device_values,
     "glossary": glossary,
     "example-inventory": example_inventory,
+    "scheduler-keys": lambda: back_end_keys(*(kind.__name__ for kind in get_args(backend.SchedulerSpec))),
+    "power-keys": lambda: back_end_keys(*(kind.__name__ for kind in get_args(backend.PowerSpec))),
     "readings": readings,
     "live": live,
 }

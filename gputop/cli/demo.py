@@ -9,6 +9,7 @@ from gputop.cli import demo_options, diagnostics, screen
 from gputop.cli.diagnostics import Exit
 
 if TYPE_CHECKING:
+    from gputop.actions.desk import Desk
     from gputop.settings.schema import Settings
     from gputop.tui.bridge import Feed
 
@@ -50,8 +51,23 @@ def _screen(hosts: int, seed: int, settings: Settings) -> int:
 
         return make_collector(demo.specs, source=SOURCE)
 
+    def make_desk(feed: Feed) -> Desk:
+        """Acts are allowed from the start: a simulated scheduler and simulated power carry them out."""
+        from gputop.fleet.collector import Collector
+        from gputop.wiring import make_desk
+
+        assert isinstance(feed, Collector)
+        return make_desk(
+            demo.specs,
+            feed,
+            allowed=True,
+            relock_seconds=settings.actions.relock.total_seconds(),
+            state_folder=demo.folder / "state",
+            simulator=demo.simulator,
+        )
+
     with demo:
-        return screen.show(settings, make_feed, title="demo", interval_seconds=INTERVAL_SECONDS)
+        return screen.show(settings, make_feed, make_desk=make_desk, title="demo", interval_seconds=INTERVAL_SECONDS)
 
 
 def _table(hosts: int, seed: int, settings: Settings) -> int:

@@ -45,7 +45,7 @@ def _text(chosen: Selection, output: str) -> str:
 
 def _table(chosen: Selection) -> str:
     from gputop.cli import table
-    from gputop.inventory.dump import duration_text
+    from gputop.inventory.policy import duration_text
 
     rows = [
         (

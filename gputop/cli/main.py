@@ -38,15 +38,39 @@ class Command:
     """Its words are files."""
     has_screen: bool = False
     """Whether the options about the look of the screen apply."""
+    act: str = ""
+    """The act, for the commands that share `gputop.cli.act`."""
 
 
 SCREEN = Command("", "gputop.cli.screen", "watch the hosts on a live screen", "", takes_hosts=True, has_screen=True)
+
+
+def _act(name: str, summary: str) -> Command:
+    return Command(name, "gputop.cli.act", summary, "act", takes_hosts=True, act=name)
+
 
 COMMANDS: tuple[Command, ...] = (
     Command("snapshot", "gputop.cli.snapshot", "print the fleet once", "watch", takes_hosts=True, has_screen=True),
     Command("demo", "gputop.cli.demo", "the screen on a simulated fleet", "watch", has_screen=True),
     Command("read", "gputop.cli.read", "show saved output of tools", "watch", takes_files=True, has_screen=True),
     Command("hosts", "gputop.cli.hosts", "print the resolved inventory; --check tries each host", "fleet", True),
+    _act("drain", "give hosts no new work, wait for what runs, verify that every GPU is empty"),
+    _act("cordon", "give hosts no new work; what runs goes on"),
+    _act("resume", "let hosts take work again, once they are fit for it"),
+    _act("stop", "stop the instances of drained hosts"),
+    _act("start", "start the instances of hosts"),
+    _act("reboot", "reboot drained hosts and prove it"),
+    _act("reset", "reset GPUs that nobody uses"),
+    _act("signal", "send a signal to one process"),
+    _act("power-cap", "set the power limit of GPUs"),
+    _act("message", "write to the people who are logged in"),
+    _act("cancel", "cancel jobs of the scheduler"),
+    _act("requeue", "put jobs back into the scheduler's queue"),
+    Command("inspect", "gputop.cli.inspect", "print everything known of hosts", "watch", takes_hosts=True),
+    Command(
+        "actions", "gputop.cli.actions", "unfinished plans and drained hosts; resume, roll back, forget", "act", True
+    ),
+    Command("audit", "gputop.cli.audit", "print the audit log", "act"),
     Command("keys", "gputop.cli.keys", "print the keys of the screen", "reference"),
     Command("themes", "gputop.cli.themes", "list the themes", "reference"),
     Command("schema", "gputop.cli.schema", "print the JSON Schema of the JSON output", "reference"),
@@ -105,6 +129,8 @@ def _run(argv: list[str]) -> int:
 def parser_for(command: Command) -> Parser:
     """The parser of a command: the shared options and its own."""
     parser = _parser(command)
+    if command.act:
+        parser.set_defaults(act=command.act)
     importlib.import_module(command.module).add_arguments(parser)
     return parser
 

@@ -13,6 +13,7 @@ from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 
 if TYPE_CHECKING:
+    from gputop.actions.desk import Desk
     from gputop.settings.schema import Settings
     from gputop.tui.bridge import Feed
 
@@ -21,6 +22,7 @@ SCREENLESS = ("dumb", "unknown")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--allow-actions", action="store_true", help="leave read-only mode: keys may act on hosts")
     parser.add_argument(
         "--reset-terminal", action="store_true", help="repair a terminal that a killed program left in disorder"
     )
@@ -45,9 +47,29 @@ def run(args: argparse.Namespace) -> int:
     def make_feed() -> Feed:
         return options.collector(chosen)
 
+    from gputop import wiring
+    from gputop.fleet.collector import Collector
+    from gputop.settings import locations
+
+    def make_desk(feed: Feed) -> Desk:
+        assert isinstance(feed, Collector)
+        names = {spec.name for spec in chosen.specs}
+        shakes = chosen.settings.handshakes
+        return wiring.make_desk(
+            (*chosen.specs, *(spec for spec in chosen.known if spec.name not in names)),
+            feed,
+            allowed=args.allow_actions or chosen.settings.actions.enabled,
+            relock_seconds=chosen.settings.actions.relock.total_seconds(),
+            state_folder=locations.state_folder(),
+            inventory=chosen.files,
+            handshakes_per_hop=shakes.per_hop,
+            handshakes_total=shakes.total,
+        )
+
     return show(
         chosen.settings,
         make_feed,
+        make_desk=make_desk,
         title=_title(chosen.files),
         interval_seconds=min(spec.interval_seconds for spec in chosen.specs),
     )
@@ -69,9 +91,16 @@ def lack_of_terminal() -> str | None:
     return f"TERM={term} only prints lines" if term in SCREENLESS else None
 
 
-def show(settings: Settings, make_feed: Callable[[], Feed] | None, *, title: str, interval_seconds: float) -> int:
+def show(
+    settings: Settings,
+    make_feed: Callable[[], Feed] | None,
+    *,
+    title: str,
+    interval_seconds: float,
+    make_desk: Callable[[Feed], Desk] | None = None,
+) -> int:
     """The screen as `settings` wish it, until the user leaves; the exit code. `make_feed` is called after the first
-    paint; `None`: the start page, which may answer `gputop.tui.app.WANTS_DEMO`."""
+    paint, then `make_desk` for acts; `None`: the start page, which may answer `gputop.tui.app.WANTS_DEMO`."""
     from gputop.cli.options import draws_ascii, report
     from gputop.settings import locations
     from gputop.tui import environment, theme  # noqa: F401  the environment comes before everything of Textual
@@ -91,7 +120,7 @@ def show(settings: Settings, make_feed: Callable[[], Feed] | None, *, title: str
         title=title,
         interval_seconds=interval_seconds,
     )
-    return run_screen(make_feed, screen_options)
+    return run_screen(make_feed, screen_options, make_desk)
 
 
 def _start_page(settings: Settings, args: argparse.Namespace) -> int:

@@ -7,7 +7,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gputop.domain.backend import PowerSpec, SchedulerSpec
 from gputop.domain.link import Link, LinkChange
+from gputop.domain.policy import POLICY, Policy
 from gputop.domain.problem import Problem
 from gputop.domain.reading import DeviceEvent, Frame
 
@@ -51,6 +53,11 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     """Acts on this host are refused."""
     expect_devices: int | None = None
     """How many devices the host must show; fewer is a problem."""
+    scheduler: SchedulerSpec | None = None
+    """What gives it work; `None`: not said, which drains like a host without one."""
+    power: PowerSpec | None = None
+    """What switches it on and off; `None`: not said; reboots go over SSH, a stop is refused."""
+    policy: Policy = POLICY
     local: bool = False
     """This machine itself: the agent runs as a subprocess, without SSH."""
 

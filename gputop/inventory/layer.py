@@ -9,9 +9,14 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from gputop.configfile import ConfigProblem, Document, Keys
+from gputop.domain.backend import NoScheduler, Slurm, SshPower
 from gputop.domain.host import INTERVAL_SECONDS
 from gputop.inventory.expand import is_address, unfit
+from gputop.inventory.policy import read_policy
 from gputop.inventory.schema import HostKeys, InventoryFile
+
+SHORT = {"none": NoScheduler(), "slurm": Slurm(), "ssh": SshPower()}
+"""Kinds of `scheduler` and `power` that may be named by their word alone."""
 
 
 class Layer(Struct):
@@ -33,6 +38,11 @@ def read_layer(
         value = getattr(said, key)
         if value is UNSET or key == "labels":
             continue
+        if key == "policy":
+            policy, bad_ones = read_policy(value, document, (*keys, key))
+            values |= policy
+            problems += bad_ones
+            continue
         bad = _unfit_value(key, value)
         if bad is not None:
             problems.append(document.problem((*keys, key), f'"{key}" {bad}'))
@@ -42,6 +52,12 @@ def read_layer(
             values[key] = tuple(
                 os.path.abspath(os.path.join(folder, os.path.expanduser(text))) for text in _several(value)
             )
+        elif key in ("scheduler", "power"):
+            values[key] = SHORT.get(value, value) if isinstance(value, str) else value
+            password = getattr(value, "password", None)
+            if password is not None and not password.startswith(("env:", "file:")):
+                summary = "a password is named as env:NAME or file:/path, never written down here"
+                problems.append(document.problem((*keys, key, "password"), summary))
         elif key == "jump":
             values[key] = tuple(hop.strip() for text in _several(value) for hop in text.split(","))
         elif key == "address":
@@ -59,7 +75,7 @@ def _unfit_value(key: str, value: Any) -> str | None:
         shortest, longest = INTERVAL_SECONDS
         fits = shortest <= value.total_seconds() <= longest
         return None if fits else "must be between 100ms and 1h"
-    if not isinstance(value, str | list):
+    if not isinstance(value, str | list) or key in ("scheduler", "power"):
         return None
     for text in _several(value):
         reason = unfit(text)

@@ -13,6 +13,7 @@ from gputop.configfile import ConfigProblem, Document, Keys, contents, did_you_m
 from gputop.domain.host import HostSpec
 from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
 from gputop.inventory.layer import Layer, read_layer
+from gputop.inventory.policy import PREFIX, take_policy
 from gputop.inventory.schema import HostEntry, HostKeys, InventoryFile
 
 
@@ -75,6 +76,7 @@ def load(paths: Sequence[Path], *, default_interval_seconds: float = 2.0) -> Inv
         for key, listed in hosts.items()
     ]
     problems += conflicts.values()
+    problems += _unknown_vias([*hosts.values()], groups)
     problems += _jump_loops(specs, hosts)
     if problems:
         return problems
@@ -221,11 +223,13 @@ def _resolve(
     jump = values.get("jump") or ()
     if listed.name in jump and "jump" not in listed.own.values:
         values["jump"] = jump[: jump.index(listed.name)]  # a bastion of a group or of all is reached without itself
+    policy = take_policy(values)
     return HostSpec(
         **{"interval_seconds": default_interval_seconds} | values,
         name=listed.name,
         labels=labels,
         groups=tuple(group_names),
+        policy=policy,
     )
 
 
@@ -250,7 +254,9 @@ def _merged(
 
 
 def _conflict(first: Layer, layer: Layer, listed: _Listed, what: str, key: str) -> ConfigProblem:
-    path = ("labels", key) if what else (_FILE_KEY.get(key, key),)
+    path: Keys = ("labels", key) if what else (_FILE_KEY.get(key, key),)
+    if key.startswith(PREFIX):
+        path = ("policy", key.removeprefix(PREFIX))
     one, other = f"{first.keys[1]}", f"{layer.keys[1]}"
     summary = f'groups "{one}" and "{other}" give host "{listed.name}" different values for {what}"{path[-1]}"'
     place = f"{first.document.file}:{first.document.line((*first.keys, *path))}"
@@ -260,6 +266,21 @@ def _conflict(first: Layer, layer: Layer, listed: _Listed, what: str, key: str) 
 
 _FILE_KEY = {"interval_seconds": "interval"}
 """Fields of `HostSpec` that the file calls otherwise."""
+
+
+def _unknown_vias(listed: Sequence[_Listed], groups: Mapping[str, _Group]) -> list[ConfigProblem]:
+    """Hosts on which a scheduler is asked, and that are not listed."""
+    names = [host.name for host in listed]
+    layers = [layer for host in listed for layer in (host.own, host.defaults)]
+    layers += [layer for group in groups.values() for layer in group.layers]
+    problems = []
+    for layer in {id(layer): layer for layer in layers}.values():
+        via = getattr(layer.values.get("scheduler"), "via", None)
+        if via is not None and via not in names:
+            hint = did_you_mean(via, names) or 'add it to "hosts"'
+            place = (*layer.keys, "scheduler", "via")
+            problems.append(layer.document.problem(place, f'"{via}" is not listed under "hosts"', hint))
+    return list(dict.fromkeys(problems))  # the hosts of a range say the same
 
 
 def _jump_loops(specs: Sequence[HostSpec], hosts: Mapping[str, _Listed]) -> list[ConfigProblem]:

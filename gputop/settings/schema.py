@@ -19,6 +19,15 @@ class Handshakes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     total: Annotated[int, Meta(ge=1, le=1000)] = 32
 
 
+class ActionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether hosts may be changed."""
+
+    enabled: bool = False
+    """Start with acts allowed, as `--allow-actions` does."""
+    relock: timedelta = timedelta(minutes=10)
+    """Idle time after which the screen is read-only again."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a user prefers, on every fleet. Options of the command line win."""
 
@@ -28,5 +37,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ascii: AsciiMode = "auto"
     mouse: bool = False
     handshakes: Handshakes = Handshakes()
+    actions: ActionSettings = ActionSettings()
     keymap: dict[str, str] = field(default_factory=dict)
     """Keys by command id, such as `host.retry: f5,r`, instead of the command's own."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from gputop.remote.wire import EXIT_PAYLOAD_SHORT, SILENCE_LIMIT_SECONDS, pack
 from gputop.sources.demo.direct import last_sample, sample_phase
 from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
 from gputop.sources.demo.messages import Message, frame, hello
+from gputop.sources.demo.ordered import FOLDER, NONE, PROGRAM, SCRIPT, ordered_frame, ordered_hello, read_orders
 from gputop.sources.demo.trouble import condition
 from gputop.sources.demo_server import LOOPBACK, Order, Ready
 from gputop.transport.limits import allow_open_files
@@ -60,7 +62,8 @@ async def _serve(order: Order, folder: Path) -> None:
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     loop.add_reader(0, _watch_parent, ended)
     client_key = asyncssh.generate_private_key("ssh-ed25519")
-    served = [_Served(host, _time(order, clock), clock, client_key) for host in plan(order.seed, order.hosts)]
+    _write_program(folder)
+    served = [_Served(host, _time(order, clock), clock, client_key, folder) for host in plan(order.seed, order.hosts)]
     identity, known_hosts = folder / "id_ed25519", folder / "known_hosts"
     _write_private(identity, client_key.export_private_key())
     _write_private(known_hosts, b"".join(host.known_hosts_line for host in served))
@@ -98,6 +101,14 @@ def _write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def _write_program(folder: Path) -> None:
+    """What stands for a scheduler and for power."""
+    (folder / FOLDER).mkdir(mode=0o700)
+    program = folder / PROGRAM
+    program.write_text(SCRIPT, encoding="ascii")
+    program.chmod(0o700)
+
+
 def _log_to(path: Path) -> None:
     """Nobody reads standard error any more; a full pipe would stop the server."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -108,8 +119,10 @@ def _log_to(path: Path) -> None:
 class _Served:
     """One host: its port, open while the host can be reached."""
 
-    def __init__(self, host: DemoHost, time: Time, clock: Clock, client_key: asyncssh.SSHKey) -> None:
+    def __init__(self, host: DemoHost, time: Time, clock: Clock, client_key: asyncssh.SSHKey, folder: Path) -> None:
         self.host = host
+        self.orders = NONE
+        self._orders_folder = folder / FOLDER
         self.told = False
         """A frame of it went out. A silent host tells one, so that there are values to grow old."""
         self._time = time
@@ -128,7 +141,9 @@ class _Served:
 
     async def patrol(self) -> None:
         """Open or close the port, as the host's trouble says."""
-        if not condition(self.host, self._time(self.host)).is_reachable:
+        self.orders = read_orders(self._orders_folder, self.host.name)
+        t = self._time(self.host)
+        if self.orders.is_away(t) or not condition(self.host, t).is_reachable:
             await self.leave()
         elif self._listener is None:
             self._listener = await asyncssh.listen(
@@ -155,6 +170,10 @@ class _Served:
     async def _answer(self, channel: Channel) -> None:
         """Do what the server's shell would do with the command of a client."""
         asked = parse_command(channel.command or "")
+        if asked is None and (said := self._look(channel.command or "")) is not None:
+            channel.stdout.write(said.encode())
+            channel.exit(0)
+            return
         if asked is None:
             channel.stderr.write(b"the demo server runs the agent of gputop only\n")
             channel.exit(EXIT_NOT_FOUND)
@@ -168,6 +187,26 @@ class _Served:
             return
         await _Agent(self, channel, token, self._time, self._clock).run()
         channel.exit(0)
+
+    def _look(self, command: str) -> str | None:
+        """What a program prints that looks at the host before an act; `None` for any other."""
+        words = shlex.split(command)
+        if "gputop" not in words:
+            return None
+        mark, script = words[words.index("gputop") + 1], words[-1]
+        facts = self.hello(self._time(self.host))["facts"]
+        if script == "/proc/sys/kernel/random/boot_id":
+            return f"{mark}\n{facts['boot_id']}\n"
+        if "boot_id" in script:
+            return f"{mark}\n{facts['boot_id']}\n{facts['machine_id']}\n"
+        return f"{mark}\n" if "dmesg" in script else None
+
+    def hello(self, t: float) -> Message:
+        return ordered_hello(hello(self.host, t), self.host, self.orders)
+
+    def frame(self, t: float, sequence: int, interval: float) -> Message:
+        self.orders = read_orders(self._orders_folder, self.host.name)
+        return ordered_frame(frame(self.host, t, sequence, interval), self.host, self.orders, t)
 
 
 class _Door(asyncssh.SSHServer):
@@ -251,7 +290,7 @@ class _Agent:
 
     def _tell(self) -> None:
         host, t = self._served.host, self._time(self._served.host)
-        greeting = hello(host, t)
+        greeting = self._served.hello(t)
         is_silent = condition(host, t).is_silent
         if greeting != self._greeting and not (is_silent and self._greeting):
             self._greeting = greeting
@@ -260,7 +299,7 @@ class _Agent:
             return
         self._served.told = True
         self._sequence += 1
-        self._say(frame(host, t, self._sequence, self._interval))
+        self._say(self._served.frame(t, self._sequence, self._interval))
 
     def _say(self, message: Message) -> None:
         self._channel.stdout.write(pack(self._token, message))

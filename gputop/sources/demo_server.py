@@ -18,8 +18,10 @@ from types import TracebackType
 
 import msgspec
 
+from gputop.domain.backend import CommandPower
 from gputop.domain.host import HostSpec
 from gputop.sources.demo.hosts import plan
+from gputop.sources.demo.ordered import PROGRAM
 
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
@@ -59,6 +61,11 @@ class DemoHandle:
         """How to reach each host of the demo fleet."""
         self.folder = folder
         self._child = child
+
+    @property
+    def simulator(self) -> str:
+        """The program that stands for a scheduler and for power."""
+        return str(self.folder / PROGRAM)
 
     @property
     def process_id(self) -> int:
@@ -115,10 +122,29 @@ def start_demo(hosts: int, seed: int, *, frozen_at: datetime | None = None) -> D
             port=port,
             identity=(ready.identity,),
             known_hosts=(ready.known_hosts,),
+            power=_power(Path(ready.folder) / PROGRAM),
+            policy=msgspec.structs.replace(host.spec.policy, idle_sample_seconds=1.0, wall=False),
         )
         for host, port in zip(fleet, ready.ports, strict=True)
     )
     return DemoHandle(child, Path(ready.folder), specs)
+
+
+def _power(program: Path) -> CommandPower:
+    """Simulated, as the scheduler is."""
+
+    def order(word: str) -> tuple[str, ...]:
+        return (str(program), word, "{host}")
+
+    return CommandPower(
+        status=order("status"),
+        stop=order("stop"),
+        start=order("start"),
+        reboot=order("reboot"),
+        billing="simulated: there is no bill",
+        timeout_seconds=10.0,
+        stop_timeout_seconds=60.0,
+    )
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:

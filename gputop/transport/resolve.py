@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections.abc import Callable
-from typing import TypeVar
 
 from msgspec import Struct
 
 from gputop.ports import Clock
 from gputop.transport.once import Once
+from gputop.transport.thread import in_thread
 
 CONCURRENT = 64
 REMEMBER_SECONDS = 60.0
-
-Value = TypeVar("Value")
 
 
 class Address(Struct, frozen=True):
@@ -65,7 +61,7 @@ class Resolver:
                 found = ask(socket.AI_NUMERICHOST)
             except socket.gaierror:
                 async with self._running:
-                    found = await _in_thread(ask)
+                    found = await in_thread(ask, "gputop-name-lookup")
         except (OSError, UnicodeError) as error:
             failure = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_NONAME, str(error))
             return _Answer(error=failure, at=self._clock.monotonic())
@@ -80,32 +76,3 @@ def _alternating(addresses: list[Address]) -> tuple[Address, ...]:
     for position in range(max(len(first), len(second))):
         turns += first[position : position + 1] + second[position : position + 1]
     return tuple(turns)
-
-
-async def _in_thread(work: Callable[[], Value]) -> Value:
-    """`work()` in a thread that nobody waits for at exit: getaddrinfo cannot be interrupted, and a dead name server
-    would hold up quitting for half a minute. asyncio's own pool is joined at exit, so it is no use here."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Value] = loop.create_future()
-
-    def deliver(value: Value | None, error: BaseException | None) -> None:
-        if result.done():
-            return
-        if error is not None:
-            result.set_exception(error)
-        else:
-            result.set_result(value)  # type: ignore[arg-type]
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = work()
-        except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
-            error = raised
-        try:
-            loop.call_soon_threadsafe(deliver, value, error)
-        except RuntimeError:
-            return  # the loop has ended: nobody waits any more
-
-    threading.Thread(target=run, name="gputop-name-lookup", daemon=True).start()
-    return await result

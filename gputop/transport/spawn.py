@@ -6,16 +6,19 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import Process
+from collections.abc import Mapping
 
 
-async def spawn(*argv: str, stdin: int, stdout: int, stderr: int) -> Process:
+async def spawn(*argv: str, stdin: int, stdout: int, stderr: int, env: Mapping[str, str] | None = None) -> Process:
     """`asyncio.create_subprocess_exec` in a session of its own. Raises `OSError` when it cannot be started.
 
     Cancelled in the middle, asyncio's own kills the program but none of those that it started, and waits for ever for a
     pipe that it has not connected yet. This one finishes the start, and then ends all of them.
     """
     starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(*argv, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True)
+        asyncio.create_subprocess_exec(
+            *argv, stdin=stdin, stdout=stdout, stderr=stderr, env=env, start_new_session=True
+        )
     )
     try:
         return await asyncio.shield(starting)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import chain, count
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,18 +12,19 @@ from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.timer import Timer
 
-from gputop.export.write import replace_file
+from gputop.actions.desk import Desk
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
+from gputop.tui.acting import Acting
 from gputop.tui.bindings import PaletteCommands, bindings, textual_keymap
 from gputop.tui.bridge import Feed, FleetUpdated, follow
 from gputop.tui.commands import COMMANDS, Command, Scope, with_keymap
 from gputop.tui.copying import row_json
 from gputop.tui.draw import remote
 from gputop.tui.look import Look
-from gputop.tui.navigation import Navigator
 from gputop.tui.options import ScreenOptions
 from gputop.tui.rows import Row
+from gputop.tui.saving import save_picture
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.fleet import FleetScreen
 from gputop.tui.screens.page import StartScreen
@@ -51,10 +51,10 @@ EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
 """What is drawn before there is a Fleet."""
 
 
-class GputopApp(Navigator, inherit_bindings=False):
+class GputopApp(Acting, inherit_bindings=False):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
-    CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss")]
+    CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss", "dialogs.tcss")]
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.EVERYWHERE)
     ENABLE_COMMAND_PALETTE = False
     TITLE = "gputop"
@@ -64,10 +64,12 @@ class GputopApp(Navigator, inherit_bindings=False):
         options: ScreenOptions,
         *,
         make_feed: Callable[[], Feed] | None = None,
+        make_desk: Callable[[Feed], Desk] | None = None,
         fixed: tuple[Fleet, SeriesStore] | None = None,
         watches: bool = True,
     ) -> None:
-        """`make_feed` is called after the first paint. `watches`: `False` shows the start page."""
+        """`make_feed` is called after the first paint, then `make_desk` for acts on what it watches; without it there
+        is nothing to act on. `watches`: `False` shows the start page."""
         self.options = options
         super().__init__(options.view if options.view in VIEWS else "hosts")
         self.register_theme(options.theme)
@@ -82,7 +84,7 @@ class GputopApp(Navigator, inherit_bindings=False):
         self._forget: Timer | None = None
         self.interval_seconds = options.interval_seconds
         self.end_soon: Callable[[int], None] = lambda code: None
-        self._make_feed = make_feed
+        self._make_feed, self._make_desk = make_feed, make_desk
         self._feed: Feed | None = None
         self._watches = watches
 
@@ -108,6 +110,8 @@ class GputopApp(Navigator, inherit_bindings=False):
         assert self._make_feed is not None
         self._feed = self._make_feed()
         self.series = self._feed.series
+        if self._make_desk is not None:
+            self.take_desk(self._make_desk(self._feed))
         self.run_worker(follow(self._feed, self), name="feed")
 
     # --- what screens draw ----------------------------------------------------------------------------------
@@ -120,7 +124,9 @@ class GputopApp(Navigator, inherit_bindings=False):
 
     @property
     def look(self) -> Look:
-        return Look(as_of=self.fleet.as_of, series=self.series, ascii_only=self.ascii_only, zone=self.options.zone)
+        acts = self.desk.words() if self.desk is not None else {}
+        return Look(as_of=self.fleet.as_of, series=self.series, ascii_only=self.ascii_only, zone=self.options.zone,
+                    acts=acts)  # fmt: skip
 
     def head(self, screen: FleetScreen | None = None) -> Head:
         """What headers say besides the Fleet."""
@@ -128,19 +134,22 @@ class GputopApp(Navigator, inherit_bindings=False):
         if self.paused_at is not None and self.newest is not None:
             paused = (self.newest.as_of - self.paused_at.as_of).total_seconds()
         if screen is None:
-            return Head(title=self.options.title, message=self.message, paused_seconds=paused)
+            return Head(title=self.options.title, message=self.message, paused_seconds=paused, mode=self.mode)
         state = screen.state
         return Head(
             title=self.options.title, message=self.message, view=screen.view,
             sort=state.sort, descending=state.descending, filter=screen.filter_text,
-            shown=len(screen.table.rows), marks=len(state.marks), paused_seconds=paused,
+            shown=len(screen.table.rows), marks=len(state.marks), paused_seconds=paused, mode=self.mode,
+            acts=len(self.desk.running) if self.desk is not None else 0,
         )  # fmt: skip
 
     def on_fleet_updated(self, message: FleetUpdated) -> None:
         self.newest = message.update.fleet
-        self._draw()
+        if self.desk is not None:
+            self.desk.accept(self.newest)
+        self.draw_all()
 
-    def _draw(self) -> None:
+    def draw_all(self) -> None:
         screen = self.screen
         if isinstance(screen, CommandScreen) and screen.is_mounted:
             screen.draw()
@@ -151,11 +160,11 @@ class GputopApp(Navigator, inherit_bindings=False):
         if self._forget is not None:
             self._forget.stop()
         self._forget = self.set_timer(MESSAGE_SECONDS, self._forget_message)
-        self._draw()
+        self.draw_all()
 
     def _forget_message(self) -> None:
         self.message, self._forget = "", None
-        self._draw()
+        self.draw_all()
 
     def copy(self, row: Row) -> None:
         """Send a row as JSON to the clipboard of the terminal."""
@@ -184,7 +193,7 @@ class GputopApp(Navigator, inherit_bindings=False):
 
     def do_display_pause(self) -> None:
         self.paused_at = self.newest if self.paused_at is None else None
-        self._draw()
+        self.draw_all()
 
     def do_interval_longer(self) -> None:
         self._set_interval(next((step for step in INTERVALS if step > self.interval_seconds), INTERVALS[-1]))
@@ -212,30 +221,19 @@ class GputopApp(Navigator, inherit_bindings=False):
         self.action_suspend_process()
 
     def do_snapshot(self) -> None:
-        if self.newest is None:
-            self.say("there is nothing to save yet")
-            return
-        path = _unused(Path(f"gputop-{self.fleet.as_of.astimezone(self.options.zone):%Y%m%d-%H%M%S}.svg"))
-        try:
-            replace_file(path, self.screen_svg("gputop").encode())
-        except OSError as failure:
-            self.say(f"cannot write {path}: {failure.strerror}")
-        else:
-            self.say(f"saved {path.absolute()}")
+        self.say(save_picture(self) if self.newest is not None else "there is nothing to save yet")
 
 
-def _unused(path: Path) -> Path:
-    """`path`, or the first of `path-2`, `path-3`, … that does not exist."""
-    names = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return next(name for name in chain((path,), names) if not name.exists())
-
-
-def run_screen(make_feed: Callable[[], Feed] | None, options: ScreenOptions) -> int:
+def run_screen(
+    make_feed: Callable[[], Feed] | None,
+    options: ScreenOptions,
+    make_desk: Callable[[Feed], Desk] | None = None,
+) -> int:
     """Show the screen until the user leaves; the exit code. `make_feed` is called after the first paint; `None` shows
     the start page, and `WANTS_DEMO` is returned when the user asks for the demo there."""
     gc.set_threshold(*COLLECT_AFTER)
     with guarded() as terminal:
-        app = GputopApp(options, make_feed=make_feed, watches=make_feed is not None)
+        app = GputopApp(options, make_feed=make_feed, make_desk=make_desk, watches=make_feed is not None)
         app.terminal_file = terminal.file
         app.end_soon = terminal.end_soon
         with ending_signals(terminal, app.end):

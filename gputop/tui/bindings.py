@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from textual.binding import Binding, BindingType
@@ -41,7 +42,7 @@ def bindings(scope: Scope, commands: Iterable[Command] = COMMANDS) -> list[Bindi
             priority=command.id in ALWAYS,
         )
         for command in commands
-        if command.scope is scope
+        if command.scope is scope and command.keys
     ]
 
 
@@ -66,7 +67,9 @@ class PaletteCommands(Provider):
         for command in in_scope(app.commands, scope_of(self.screen)):
             if command.id not in NOT_IN_PALETTE:
                 keys = " ".join(key_sign(key, ascii_only=app.ascii_only) for key in command.keys)
-                label = f"{command.title}   {keys}"
+                label = f"{command.title}   {keys}".rstrip()
+                if command.acts and app.why_locked:
+                    command = replace(command, help=f"{command.help} Now: {app.why_locked}.")
                 found.append((to_ascii(label) if app.ascii_only else label, command))
         return found
 

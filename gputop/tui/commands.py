@@ -16,6 +16,8 @@ class Scope(StrEnum):
     """Hosts, GPUs and Processes."""
     HOST = "host"
     """The detail of one host and other pages of text."""
+    ACTIONS = "actions"
+    """The view of plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Command:
     scope: Scope = Scope.EVERYWHERE
     footer: int = 0
     """Place in the footer, 1 first; 0: not there."""
+    acts: bool = False
+    """It opens the plan of an act: dimmed while gputop is read-only."""
 
     @property
     def handler(self) -> str:
@@ -51,6 +55,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("view.hosts", "Hosts", ("1",), "One row a host, trouble first."),
     Command("view.gpus", "GPUs", ("2",), "One row a GPU, with its MIG slices."),
     Command("view.processes", "Processes", ("3",), "One row a process on any GPU."),
+    Command("view.actions", "Actions", ("9",), "Plans in progress, unfinished ones, drained hosts, what was done."),
     Command("view.last", "last view", ("-",), "Switch to the view before this one and back."),
     Command("history.back", "view history back", ("[",), "Go back in the views visited."),
     Command("history.forward", "view history forward", ("]",), "Go forward in the views visited."),
@@ -74,7 +79,21 @@ COMMANDS: tuple[Command, ...] = (
     Command("row.details", "details", ("d",), "Everything known about the row.", Scope.TABLES),
     Command("row.log", "kernel log", ("L",), "Kernel log and events of the row: Xids, by bursts."),
     Command("row.copy", "copy as JSON", ("y",), "Send the row as JSON to the terminal's clipboard."),
+    Command("act.cordon", "cordon", ("C",), "Give the marked hosts no new work; what runs goes on.", acts=True),
+    Command("act.resume", "resume", ("U",), "Let the marked hosts take work again.", acts=True),
+    Command("act.drain", "drain", ("D",), "No new work, wait for what runs, verify all GPUs empty.", acts=True),
+    Command("act.stop", "stop", ("X",), "Stop the instances of drained hosts.", acts=True),
+    Command("act.start", "start", ("O",), "Start the instances of the marked hosts.", acts=True),
+    Command("act.reboot", "reboot", ("B",), "Reboot drained hosts and prove it.", acts=True),
+    Command("act.reset", "reset GPU", ("R",), "Reset GPUs that nobody uses.", acts=True),
+    Command("act.signal", "signal", ("K", "F9"), "Send a signal to the process of the row.", acts=True),
+    Command("act.power-cap", "power cap", ("P",), "Set the power limit of the marked GPUs.", acts=True),
+    Command("act.message", "message", ("M",), "Write to the people who are logged in.", acts=True),
+    Command("act.again", "act again", (".",), "The last act on the new marks; its plan is shown again.", acts=True),
+    Command("acts.lock", "lock or unlock acts", (), "Make gputop read-only, or allow acts after it locked itself."),
     Command("help.page", "help", ("h",), "Show what every key does; in tables h scrolls columns.", Scope.HOST),
+    Command("plan.open", "what to do", ("enter",), "Go on with the plan under the cursor, roll it back, let go of it.",
+            Scope.ACTIONS, footer=3),
     Command("display.pause", "pause", ("p",), "Freeze the picture; collection goes on. Again: go on.", footer=7),
     Command("interval.longer", "longer interval", ("+", "="), "Ask the hosts less often."),
     Command("interval.shorter", "shorter interval", ("_",), "Ask the hosts more often."),
@@ -98,7 +117,7 @@ def keymap_errors(keymap: Mapping[str, str], commands: Iterable[Command] = COMMA
     commands = tuple(commands)
     known = {command.id for command in commands}
     errors = [f'keymap: unknown command "{name}"; `gputop keys` lists them' for name in keymap if name not in known]
-    for scope in (Scope.TABLES, Scope.HOST):
+    for scope in (Scope.TABLES, Scope.HOST, Scope.ACTIONS):
         owners: dict[str, str] = {}
         for command in with_keymap(commands, keymap):
             if command.scope not in (scope, Scope.EVERYWHERE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
@@ -19,6 +20,8 @@ class Look:
     ascii_only: bool = False
     zone: tzinfo | None = None
     """Times are shown in it; `None`: this machine's."""
+    acts: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    """What acts have made of hosts: a word for each, and whether an act is at work on it now."""
 
     @property
     def phase(self) -> int:

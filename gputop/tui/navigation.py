@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from gputop.tui.history import History
 from gputop.tui.private_api import ScreenApp
+from gputop.tui.screens.actions import ActionsScreen
 from gputop.tui.screens.fleet import FleetScreen
 from gputop.tui.screens.page import HelpScreen, HostScreen
 from gputop.tui.views import VIEWS
+
+ACTIONS = "actions"
 
 
 class Navigator(ScreenApp):
@@ -18,7 +21,7 @@ class Navigator(ScreenApp):
         self.history = History()
 
     def go(self, place: str, *, record: bool = True) -> None:
-        """Show a view or `host:NAME`. On the start page there is nothing to go to."""
+        """Show a view, `actions` or `host:NAME`. On the start page there is nothing to go to."""
         if not self.fleet_screen.is_attached:
             return
         if record:
@@ -28,12 +31,14 @@ class Navigator(ScreenApp):
         if place in VIEWS:
             if self.fleet_screen.is_mounted:
                 self.fleet_screen.show_view(place)
+        elif place == ACTIONS:
+            self.push_screen(ActionsScreen())
         else:
             self.push_screen(HostScreen(place.removeprefix("host:")))
 
     def leave(self) -> None:
         """Leave a page for what is under it."""
-        if isinstance(self.screen, HostScreen):
+        if isinstance(self.screen, HostScreen | ActionsScreen):
             self.go(self.fleet_screen.view)
         elif len(self.screen_stack) > 2:
             self.pop_screen()
@@ -46,6 +51,9 @@ class Navigator(ScreenApp):
 
     def do_view_processes(self) -> None:
         self.go("processes")
+
+    def do_view_actions(self) -> None:
+        self.go(ACTIONS)
 
     def do_view_last(self) -> None:
         self._go_if(self.history.last(), record=True)

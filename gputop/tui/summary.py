@@ -34,6 +34,10 @@ class Head:
     """Rows that the filter lets through."""
     marks: int = 0
     paused_seconds: float | None = None
+    mode: Span = ("read-only", "dim")
+    """Whether acts are allowed."""
+    acts: int = 0
+    """Acts that are under way."""
 
 
 def header_height(width: int, height: int) -> int:
@@ -92,6 +96,8 @@ def _badges(head: Head) -> Spans:
     spans: list[Span] = []
     if head.paused_seconds is not None:
         spans += [(f" PAUSED {show.duration(head.paused_seconds)} ", "badge"), (" ", "text")]
+    if head.acts:
+        spans += [(f" {head.acts} {'act' if head.acts == 1 else 'acts'} under way ", "badge"), (" ", "text")]
     if head.marks:
         spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
     return tuple(spans)
@@ -147,7 +153,7 @@ def _tabs(head: Head) -> Spans:
     spans: list[Span] = [(" ", "text")]
     for number, view in enumerate(VIEWS.values(), 1):
         spans.append((f" {number} {view.title} ", "tab-on" if view.id == head.view else "tab"))
-    return tuple(spans)
+    return (*spans, (" 9 Actions ", "tab"))
 
 
 def _sorting(head: Head) -> Spans:
@@ -209,7 +215,7 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
     shown = sorted((command for command in commands if command.footer and command.keys), key=lambda item: item.footer)
     right: Spans = ()
     if view is not None:
-        right = (("read-only  ", "dim"), (f"{head.shown} {view.noun} ", "dim"))
+        right = (head.mode, (f"  {head.shown} {view.noun} ", "dim"))
     if head.message:
         return look.plain(spread(((f" {head.message}", "strong"),), right, width))
     room = width - width_of(right) - 1

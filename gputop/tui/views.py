@@ -121,6 +121,9 @@ def host_name(row: Row, look: Look, width: int) -> Spans:
 
 def state_word(row: HostRow, look: Look, width: int) -> Spans:
     state = row.host.link.state
+    if (act := look.acts.get(row.host.name)) is not None:
+        word, is_now = act
+        return ((word, "accent" if is_now else "bad" if word == "failed" else "warn"),)
     return ((WORDS[state], "dim" if state is LinkState.OK else SIGNS[state][1]),)
 
 

@@ -14,7 +14,7 @@ PROCESSES = (
     "gputop/transport/spawn.py",
     "gputop/sources/demo_server.py",
 )
-THREADS = ("gputop/remote/", "gputop/transport/resolve.py")
+THREADS = ("gputop/remote/", "gputop/transport/thread.py")
 
 BANNED: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
     (
@@ -54,7 +54,7 @@ BANNED: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
         PROCESSES,
     ),
     (
-        "one event loop and no threads, but in the agent and for name lookups, which nothing can interrupt",
+        "one event loop and no threads, but in the agent and for calls that block and that nothing can interrupt",
         (
             "threading.Thread",
             "concurrent.futures.ThreadPoolExecutor",

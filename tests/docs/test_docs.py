@@ -15,8 +15,8 @@ from gputop.cli.diagnostics import Exit
 from gputop.cli.main import COMMANDS, SCREEN, Command, parser_for
 from gputop.domain.link import LinkState
 from gputop.domain.problem import ProblemKind
-from gputop.inventory.schema import GroupEntry, HostEntry, InventoryFile
-from gputop.settings.schema import Handshakes, Settings
+from gputop.inventory.schema import GroupEntry, HostEntry, InventoryFile, PolicyKeys
+from gputop.settings.schema import ActionSettings, Handshakes, Settings
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,9 +92,16 @@ def test_every_key_of_the_inventory_is_in_the_reference(struct: type[Struct]) ->
     assert [key for key in struct.__struct_encode_fields__ if f"| `{key}` |" not in text] == []
 
 
+def test_every_key_of_a_policy_is_in_the_reference() -> None:
+    table = page("reference/inventory.md").partition("### Policy")[2].partition("### Ranges")[0]
+    keys = [key for row in re.findall(r"^\| (`[^|]*`) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)]
+    assert sorted(keys) == sorted(PolicyKeys.__struct_encode_fields__)
+
+
 def test_every_setting_is_in_the_reference() -> None:
-    keys = {*Settings.__struct_encode_fields__} - {"handshakes"}
+    keys = {*Settings.__struct_encode_fields__} - {"handshakes", "actions"}
     keys |= {f"handshakes.{key}" for key in Handshakes.__struct_encode_fields__}
+    keys |= {f"actions.{key}" for key in ActionSettings.__struct_encode_fields__}
     text = page("reference/settings.md")
     assert [key for key in sorted(keys) if f"| `{key}` |" not in text] == []
 

@@ -22,8 +22,14 @@ def test_no_two_commands_of_one_scope_share_a_key() -> None:
 def test_no_important_key_is_one_that_multiplexers_and_flow_control_eat() -> None:
     for command in COMMANDS:
         assert not {"ctrl-b", "ctrl-a", "ctrl-s", "ctrl-q"} & set(command.keys)
-        if command.id not in ("suspend", "mark.clear", "redraw", "quit.now"):
+        if command.keys and command.id not in ("suspend", "mark.clear", "redraw", "quit.now"):
             assert any(not key.startswith(("ctrl-", "F")) for key in command.keys) or command.id == "retry"
+
+
+def test_no_lower_case_letter_acts() -> None:
+    for command in COMMANDS:
+        if command.acts:
+            assert all(not key.islower() for key in command.keys), command.id
 
 
 def test_every_command_says_what_it_does_in_one_sentence() -> None:

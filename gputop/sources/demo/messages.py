@@ -32,7 +32,7 @@ def hello(host: DemoHost, t: float) -> Message:
         "facts": {
             "hostname": host.name,
             "kernel_version": host.kernel,
-            "boot_id": _uuid(host.key, int(booted_at(host, t))),
+            "boot_id": boot_id(host, booted_at(host, t)),
             "machine_id": _uuid(host.key, 1).replace("-", ""),
             "cores": host.cores,
             "driver_version": host.driver,
@@ -75,6 +75,11 @@ def frame(host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SE
     if logged := events(host, t, all_since_boot=sequence == 1):
         message["events"] = logged
     return message
+
+
+def boot_id(host: DemoHost, booted: float) -> str:
+    """Of the start of `host` at Unix time `booted`."""
+    return _uuid(host.key, int(booted))
 
 
 def _host_values(host: DemoHost, t: float, sequence: int) -> Message:

@@ -14,6 +14,7 @@ SCOPE_TITLES = {
     Scope.EVERYWHERE: "Everywhere",
     Scope.TABLES: "In the tables",
     Scope.HOST: "In pages",
+    Scope.ACTIONS: "In the view of actions",
 }
 
 LEGEND: tuple[tuple[LinkState, str], ...] = (
@@ -37,18 +38,24 @@ NUMBERS: tuple[tuple[str, str], ...] = (
 )
 
 
-def help_page(commands: Iterable[Command], look: Look, width: int) -> list[Spans]:
-    """What every key does, and what the signs mean."""
+def help_page(commands: Iterable[Command], look: Look, width: int, why_locked: str = "") -> list[Spans]:
+    """What every key does, and what the signs mean. `why_locked`: why acts are refused now; empty: they are not."""
     commands = tuple(commands)
     lines: list[Spans] = []
-    for scope, title in SCOPE_TITLES.items():
-        members = [command for command in commands if command.scope is scope]
+    groups = [
+        (title, [one for one in commands if one.scope is scope and not one.acts], "")
+        for scope, title in SCOPE_TITLES.items()
+    ]
+    acts = [one for one in commands if one.acts]
+    groups.insert(1, ("Acts on the marked rows, or the row under the cursor", acts, why_locked))
+    for title, members, why_off in groups:
         if members:
-            lines += [((" ", "text"),), ((f" {title}", "strong"),)]
+            lines += [((" ", "text"),), ((f" {title}", "strong"), (f"   {why_off}", "warn"))]
         for command in members:
             keys = " ".join(key_sign(key, ascii_only=look.ascii_only) for key in command.keys)
-            head: Spans = ((f"   {keys:<14} ", "key"), (f"{command.title:<22} ", "text"))
-            lines += hanging(head, (command.help, "dim"), width)
+            styles = ("faint", "faint", "faint") if why_off else ("key", "text", "dim")
+            head: Spans = ((f"   {keys:<14} ", styles[0]), (f"{command.title:<22} ", styles[1]))
+            lines += hanging(head, (command.help, styles[2]), width)
     lines += [((" ", "text"),), ((" States of a host", "strong"),)]
     for state, words in LEGEND:
         sign, style = SIGNS[state]

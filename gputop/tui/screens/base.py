@@ -31,6 +31,7 @@ class CommandScreen(EagerScreen, inherit_bindings=False):
 
     def action_run(self, command_id: str) -> None:
         """Run a command of the registry."""
+        self.gputop.touch()
         command = next(command for command in self.gputop.commands if command.id == command_id)
         handler = getattr(self, command.handler, None) or getattr(self.gputop, command.handler)
         handler()
@@ -38,6 +39,10 @@ class CommandScreen(EagerScreen, inherit_bindings=False):
     def targets(self) -> tuple[str, ...]:
         """Names of the hosts that a command would act on."""
         return ()
+
+    def meant(self) -> list[object]:
+        """The rows that a command would act on: the marked ones, or the one under the cursor."""
+        return []
 
     def draw(self) -> None:
         """Draw the app's Fleet."""

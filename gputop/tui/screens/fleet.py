@@ -254,6 +254,12 @@ class FleetScreen(CommandScreen):
         row = self.table.held_row()
         return () if row is None else (row.host.name,)
 
+    def meant(self) -> list[object]:
+        if self.state.marks:
+            return [row for row in self.state.store.rows(self.gputop.fleet) if row.key in self.state.marks]
+        row = self.table.held_row()
+        return [] if row is None else [row]
+
     # --- rows -----------------------------------------------------------------------------------------------
 
     def do_row_open(self) -> None:
@@ -315,4 +321,4 @@ class FleetScreen(CommandScreen):
         if self.view != "hosts":
             self.gputop.go("hosts")
         else:
-            self.gputop.do_quit_now()
+            self.gputop.may_quit(self.gputop.do_quit_now)

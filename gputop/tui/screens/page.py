@@ -136,6 +136,9 @@ class RowPageScreen(PageScreen):
     def targets(self) -> tuple[str, ...]:
         return (self.row.host.name,)
 
+    def meant(self) -> list[object]:
+        return [self.row]
+
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
 
@@ -182,7 +185,7 @@ class HelpScreen(PageScreen):
         return ((" gputop ", "title"), ("  help", "dim"))
 
     def body(self, look: Look, width: int) -> list[Spans]:
-        return help_page(self.gputop.commands, look, width)
+        return help_page(self.gputop.commands, look, width, self.gputop.why_locked)
 
 
 class StartScreen(PageScreen):

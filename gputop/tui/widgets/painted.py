@@ -87,8 +87,9 @@ class Lines(Widget):
 class Page(ScrollView, can_focus=True, inherit_bindings=False):
     """Text longer than the pane, scrolled by lines."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None, ground: str = "row") -> None:
         super().__init__(id=id)
+        self.ground = ground
         self.palette = Palette(self)
         self._shown: tuple[Spans, ...] = ()
 
@@ -113,4 +114,4 @@ class Page(ScrollView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         spans = fit(self._shown[index], self.size.width) if index < len(self._shown) else ()
-        return self.palette.strip(spans, self.size.width)
+        return self.palette.strip(spans, self.size.width, self.ground)

@@ -16,7 +16,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ap
     """What `run_screen` was called with; the screen itself is not drawn."""
     calls: list[tuple[Any, app.ScreenOptions]] = []
 
-    def run_screen(make_feed: Any, options: app.ScreenOptions) -> int:
+    def run_screen(make_feed: Any, options: app.ScreenOptions, make_desk: Any) -> int:
         calls.append((make_feed, options))
         return 0
 
@@ -46,7 +46,7 @@ def test_the_screen_gets_the_inventorys_name_and_the_shortest_interval(
 
 
 def test_options_beat_the_settings(home: Path, shown: list[tuple[Any, app.ScreenOptions]]) -> None:
-    settings(home, "theme: gputop-light\nascii: true\nmouse: true\nkeymap: {retry: R}\n")
+    settings(home, "theme: gputop-light\nascii: true\nmouse: true\nkeymap: {retry: F6}\n")
     assert main(["a"]) == 0
     assert main(["a", "--theme", "gputop-dark", "--no-ascii", "--no-mouse"]) == 0
     first, second = (options for _, options in shown)
@@ -54,7 +54,7 @@ def test_options_beat_the_settings(home: Path, shown: list[tuple[Any, app.Screen
         "gputop-light",
         True,
         True,
-        {"retry": "R"},
+        {"retry": "F6"},
     )
     assert (second.theme.name, second.ascii_only, second.mouse) == ("gputop-dark", False, False)
 

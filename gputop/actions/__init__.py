@@ -1,0 +1,1 @@
+"""Acts: plans, guards, the one executor, and what it writes down."""

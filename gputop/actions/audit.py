@@ -1,0 +1,122 @@
+"""The audit log: append-only JSON lines, one record for each intent, step and outcome of each host.
+
+A record is on the disk before the call that it tells of is made. Whoever cannot write it does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import syslog
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from gputop.domain.record import AuditRecord
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+class AuditFailed(Exception):
+    """The record could not be written; the message says why."""
+
+
+class Who(Struct, frozen=True, kw_only=True):
+    """Who acts, as far as this machine knows."""
+
+    user: str
+    tty: str | None = None
+    ssh_connection: str | None = None
+
+
+class AuditLog:
+    """Writes records to a file, and to syslog where there is one."""
+
+    def __init__(self, path: Path, who: Who, *, to_syslog: bool = True) -> None:
+        self.path = path
+        self._who = who
+        self._to_syslog = to_syslog
+
+    def write(self, record: AuditRecord) -> None:
+        """Append `record` with who acts, synced to the disk. Raises `AuditFailed`."""
+        who = self._who
+        record = structs.replace(record, user=who.user, tty=who.tty, ssh_connection=who.ssh_connection)
+        line = msgspec.json.encode(record) + b"\n"
+        try:
+            append_line(self.path, line)
+        except OSError as error:
+            raise AuditFailed(f"the audit log {self.path} cannot be written: {error.strerror}") from error
+        if self._to_syslog:
+            syslog.openlog("gputop", syslog.LOG_PID, syslog.LOG_AUTHPRIV)
+            syslog.syslog(syslog.LOG_NOTICE, line.decode().rstrip())
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append one whole line and sync it, in a file that nobody else reads. Raises `OSError`.
+
+    After a crash in the middle of a line the next one starts on a line of its own."""
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    is_new = not path.exists()
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        written = os.write(descriptor, line)
+        if written < len(line):
+            raise OSError(0, "written in part only: the disk is full")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if is_new:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read_records(path: Path) -> Iterator[AuditRecord]:
+    """The records of the file, oldest first; none when there is no file. A line cut short by a crash is left out."""
+    if not path.exists():
+        return
+    decoder = msgspec.json.Decoder(AuditRecord)
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield decoder.decode(line)
+            except msgspec.DecodeError:
+                continue
+
+
+def who_acts() -> Who:
+    """The real user (the one who logged in, not root behind sudo), the terminal and where they came from."""
+    return Who(user=real_user(), tty=_terminal(), ssh_connection=os.environ.get("SSH_CONNECTION"))
+
+
+def real_user() -> str:
+    """The login name that the kernel remembers; else the one before sudo; else the current one."""
+    try:
+        login = int(Path("/proc/self/loginuid").read_text(encoding="ascii"))
+        if login != 2**32 - 1:
+            return pwd.getpwuid(login).pw_name
+    except (OSError, ValueError, KeyError):
+        pass  # no audit subsystem, or an account that is gone
+    if os.geteuid() == 0 and (before := os.environ.get("SUDO_USER")):
+        return before
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _terminal() -> str | None:
+    for descriptor in (0, 1, 2):
+        try:
+            return os.ttyname(descriptor)
+        except OSError:
+            continue
+    return None

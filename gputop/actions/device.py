@@ -1,0 +1,171 @@
+"""Steps of acts on single devices, processes and people of a host, and the scripts that look first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gputop.domain.action import ActionRequest, Goal, ProcessTarget, Signal, Step
+from gputop.domain.call import CommandResult, RunOn
+
+UNITS = (
+    "nvidia-persistenced",
+    "nvidia-dcgm",
+    "dcgm",
+    "dcgm-exporter",
+    "nvidia-dcgm-exporter",
+    "nvidia-fabricmanager",
+    "display-manager",
+)
+"""systemd units that hold devices, in the order in which they are stopped before a reset."""
+
+FABRIC_UNIT = "nvidia-fabricmanager"
+DISPLAY_UNIT = "display-manager"
+
+LOOK_AT_UNITS = 'for unit in "$@"; do systemctl is-active --quiet "$unit" 2>/dev/null && echo "$unit"; done; :'
+"""Prints those of its arguments that run; without systemd, none does."""
+
+_READ = (
+    'line=$(cat "/proc/$1/stat" 2>/dev/null) || { echo "no process has the number $1" >&2; exit 3; }; '
+    'pid=$1; user=$(stat -c %U "/proc/$1"); levels=$(sed -n "s/^NSpid://p" "/proc/$1/status" | wc -w); '
+)
+"""`pid`, `user`, `levels` (of PID namespaces from here down) and `line` (of /proc/PID/stat) of process `$1`."""
+
+_TICKS = (
+    '; set -- ${line##*) }; ticks=${20}; if [ "$1" = Z ]; then echo "process $pid has ended already" >&2; exit 3; fi; '
+)
+"""Field 22 of the line: the program's name before it may hold anything, so it is cut off at its last parenthesis. A
+zombie has ended, whatever its parent makes of it."""
+
+LOOK_AT_PROCESS = f'{_READ}:{_TICKS}printf "%s %s %s\\n" "$ticks" "$user" "$levels"; tr "\\0" " " <"/proc/$pid/cmdline"'
+
+SEND = (
+    f"{_READ}wanted_ticks=$2; wanted_user=$3; name=$4{_TICKS}"
+    'if [ "$ticks" != "$wanted_ticks" ]; then echo "another process has this number now" >&2; exit 4; fi; '
+    'if [ "$user" != "$wanted_user" ]; then echo "it belongs to $user now" >&2; exit 5; fi; '
+    'if [ "$levels" != 1 ]; then echo "it belongs to another PID namespace" >&2; exit 6; fi; '
+    'if [ "$(id -un)" = "$user" ] || [ "$(id -u)" = 0 ]; then kill -s "$name" "$pid"; '
+    'else sudo -n kill -s "$name" "$pid"; fi'
+)
+"""Arguments: pid, start ticks, owner, signal. All three are looked at right before the signal is sent."""
+
+SECONDS_TO_END = {Signal.INT: 15.0, Signal.TERM: 30.0, Signal.KILL: 15.0}
+
+
+class ProcessFound(Struct, frozen=True, kw_only=True):
+    """What `LOOK_AT_PROCESS` prints."""
+
+    target: ProcessTarget
+    levels: int
+    """PID namespaces from the login's own down to the process's; 1: the same one."""
+
+
+def read_process(pid: int, result: CommandResult) -> ProcessFound | None:
+    """`None` when there is no such process, or the output is not what it should be."""
+    first, _, command = result.text.partition("\n")
+    words = first.split()
+    if not result.ok or len(words) != 3 or not words[0].isdecimal() or not words[2].isdecimal():
+        return None
+    target = ProcessTarget(pid=pid, started_ticks=int(words[0]), user=words[1], command=command.strip()[:500])
+    return ProcessFound(target=target, levels=int(words[2]))
+
+
+def look_at_process(host: str, pid: int) -> RunOn:
+    return RunOn(host=host, argv=("sh", "-c", LOOK_AT_PROCESS, "sh", str(pid)))
+
+
+def look_at_units(host: str) -> RunOn:
+    return RunOn(host=host, argv=("sh", "-c", LOOK_AT_UNITS, "sh", *UNITS))
+
+
+def signal_steps(host: str, process: ProcessTarget, signal: Signal) -> tuple[Step, ...]:
+    argv = (str(process.pid), str(process.started_ticks), process.user, signal.value)
+    return (
+        Step(
+            id=f"signal.{signal.value.lower()}.{process.pid}",
+            actor="host",
+            title=f"send {signal.value} to {process.pid}",
+            call=RunOn(host=host, argv=("sh", "-c", SEND, "sh", *argv)),
+            goal=Goal.PROCESS_GONE,
+            wanted={"pid": str(process.pid), "ticks": str(process.started_ticks)},
+            deadline_seconds=SECONDS_TO_END[signal],
+            poll_seconds=0.5,
+            repeatable=False,
+            waits=True,
+            why_no_undo="a signal cannot be taken back",
+        ),
+    )
+
+
+def power_cap_steps(
+    host: str, devices: Sequence[tuple[str, int]], before_watts: Sequence[float | None], watts: float
+) -> tuple[Step, ...]:
+    """`devices`: key and index of each; `before_watts`: its limit now, to come back to."""
+    steps = []
+    for (key, index), before in zip(devices, before_watts, strict=True):
+        undo = _cap(host, key, index, before, None) if before is not None else None
+        steps.append(_cap(host, key, index, watts, undo, before))
+    return tuple(steps)
+
+
+def _cap(host: str, key: str, index: int, watts: float, undo: Step | None, before: float | None = None) -> Step:
+    return Step(
+        id=f"power-cap.{watts:g}.{index}",
+        actor="host",
+        title=f"GPU {index} to {watts:g} W",
+        call=RunOn(host=host, argv=("nvidia-smi", "-i", key, "-pl", f"{watts:g}"), sudo=True),
+        goal=Goal.POWER_LIMIT,
+        wanted={"device": key, "watts": f"{watts:g}"},
+        before={} if before is None else {"watts": f"{before:g}"},
+        undo=undo,
+        why_no_undo="" if undo is not None else "the limit before is not known",
+    )
+
+
+def reset_steps(
+    host: str, devices: Sequence[tuple[str, int]], units: Sequence[str], *, together: bool
+) -> tuple[Step, ...]:
+    """Stop what holds the devices, reset, start it again whatever came of the reset.
+
+    `together`: all devices of the host at once, as NVSwitch needs it."""
+    stops = [_unit(host, unit, "stop") for unit in units]
+    starts = [_unit(host, unit, "start") for unit in reversed(units)]
+    each = [((), "all GPUs")] if together else [(("-i", key), f"GPU {index}") for key, index in devices]
+    keys = [key for key, _ in devices]
+    resets = [
+        Step(
+            id=f"reset.{position}",
+            actor="host",
+            title=f"reset {name}",
+            call=RunOn(host=host, argv=("nvidia-smi", "--gpu-reset", *which), sudo=True),
+            goal=Goal.DEVICES_RESET,
+            wanted={"devices": ",".join(keys if together else [keys[position]])},
+            deadline_seconds=180,
+            check_first=False,
+            repeatable=False,
+            why_no_undo="a reset cannot be taken back",
+        )
+        for position, (which, name) in enumerate(each)
+    ]
+    return (*stops, *resets, *starts)
+
+
+def _unit(host: str, unit: str, verb: str) -> Step:
+    starts = verb == "start"
+    return Step(
+        id=f"holder.{verb}.{unit}",
+        actor="host",
+        title=f"{verb} {unit}",
+        call=RunOn(host=host, argv=("systemctl", verb, unit), sudo=True),
+        goal=Goal.HOLDERS_RESTORED if starts else Goal.HOLDERS_STOPPED,
+        wanted={"unit": unit},
+        always=starts,
+        undo=None if starts else _unit(host, unit, "start"),
+    )
+
+
+def message_lines(request: ActionRequest) -> str:
+    """Standard input of the step that tells people."""
+    flat = "".join(c if c.isprintable() else " " for c in request.text)
+    return f"all:Message from {request.by}: {flat}\n"

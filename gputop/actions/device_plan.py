@@ -1,0 +1,122 @@
+"""Plans of acts on devices and processes: reset, signal, power cap. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from gputop.actions.device import DISPLAY_UNIT, FABRIC_UNIT, power_cap_steps, reset_steps, signal_steps
+from gputop.actions.evidence import Evidence, Work, no_answer
+from gputop.actions.verify import MIB
+from gputop.domain.action import ActionRequest, Block, Loss, LossKind
+from gputop.domain.host import Host
+from gputop.domain.reading import Frame
+
+
+def _chosen(request: ActionRequest, host: Host) -> list[tuple[str, int]] | Block:
+    """Key and index of the devices that are asked for; by key or by index."""
+    devices = host.frame.devices if host.frame is not None else ()
+    if not devices:
+        return no_answer("no device answers")
+    if not request.devices:
+        return [(device.key, device.index) for device in devices]
+    names = {name: device for device in devices for name in (device.key, str(device.index))}
+    unknown = [name for name in request.devices if name not in names]
+    if unknown:
+        return Block(kind="no-device", summary=f"it has no device {', '.join(unknown)}")
+    return [(names[name].key, names[name].index) for name in request.devices]
+
+
+def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
+    host = evidence.host
+    chosen = _chosen(request, host)
+    if isinstance(chosen, Block) or host.frame is None:
+        return (), (), (chosen if isinstance(chosen, Block) else no_answer("no reading"),), ()
+    together = FABRIC_UNIT in evidence.units
+    if together:
+        chosen = [(device.key, device.index) for device in host.frame.devices]
+    blocks = []
+    keys = {key for key, _ in chosen}
+    positions = {position for position, device in enumerate(host.frame.devices) if device.key in keys}
+    for position in sorted(positions):
+        if not host.frame.value("processes_known", position):
+            index = host.frame.devices[position].index
+            blocks.append(Block(kind="device-busy", summary=f"GPU {index} does not tell its processes"))
+    holders = [process for process in host.frame.processes if process.device_index in positions]
+    holders = [process for process in holders if not _restored(process.name, evidence.units)]
+    for process in holders:
+        who = process.user or "nobody known"
+        summary = f"{process.name or 'a process that cannot be seen'} (pid {process.pid}) of {who} holds it"
+        blocks.append(Block(kind="device-busy", summary=summary, hint="drain it, or signal the process"))
+    blocks += _held_memory(host, host.frame, positions)
+    losses: tuple[Loss, ...] = ()
+    if DISPLAY_UNIT in evidence.units:
+        losses = (Loss(kind=LossKind.DISPLAY, summary="the desktop and all its programs end"),)
+    notes = ("NVSwitch: all GPUs are reset together",) if together else ()
+    return reset_steps(host.name, chosen, evidence.units, together=together), losses, tuple(blocks), notes
+
+
+def _held_memory(host: Host, frame: Frame, positions: Collection[int]) -> list[Block]:
+    """Memory in use that no process accounts for: somebody who cannot be seen holds the device."""
+    blocks = []
+    for position in sorted(positions):
+        index, used = frame.devices[position].index, frame.value("memory_used_bytes", position)
+        if used is None:
+            blocks.append(Block(kind="device-busy", summary=f"GPU {index} does not tell its memory"))
+        elif used > host.spec.policy.idle_memory_bytes and all(p.device_index != position for p in frame.processes):
+            summary = f"GPU {index}: {used // MIB:,} MiB in use without a process that can be seen"
+            blocks.append(Block(kind="device-busy", summary=summary, hint="drain it; look into its containers"))
+    return blocks
+
+
+_UNIT_PROGRAMS = {
+    "nvidia-persistenced": ("nvidia-persistenced",),
+    "nvidia-dcgm": ("nv-hostengine",),
+    "dcgm": ("nv-hostengine",),
+    "dcgm-exporter": ("dcgm-exporter",),
+    "nvidia-dcgm-exporter": ("dcgm-exporter",),
+    "nvidia-fabricmanager": ("nv-fabricmanager",),
+    "display-manager": ("Xorg", "Xwayland", "gnome-shell", "gdm-x-session", "sddm", "lightdm"),
+}
+
+
+def _restored(name: str | None, units: Sequence[str]) -> bool:
+    """Whether a process ends, and comes back, with a unit that the reset stops and starts."""
+    program = (name or "").rpartition("/")[2]
+    return any(program in _UNIT_PROGRAMS.get(unit, ()) for unit in units)
+
+
+def plan_signal(request: ActionRequest, evidence: Evidence) -> Work:
+    process, signal = request.process, request.signal
+    found = evidence.process
+    if process is None or signal is None:
+        return (), (), (Block(kind="no-process", summary="no process was named"),), ()
+    if found is None:
+        return (), (), (Block(kind="no-process", summary=f"no process with the number {process.pid} is seen"),), ()
+    if found.levels != 1:
+        summary = f"process {process.pid} belongs to another PID namespace"
+        return (), (), (Block(kind="other-namespace", summary=summary, hint="use its container's own tools"),), ()
+    target = found.target
+    if process.started_ticks and process.started_ticks != target.started_ticks:
+        return (), (), (Block(kind="no-process", summary=f"another process has the number {process.pid} now"),), ()
+    losses = (
+        Loss(
+            kind=LossKind.PROCESS,
+            summary=f"{target.command or 'process'} (pid {target.pid}) of {target.user}",
+            user=target.user,
+        ),
+    )
+    return signal_steps(evidence.host.name, target, signal), losses, (), ()
+
+
+def plan_power_cap(request: ActionRequest, evidence: Evidence) -> Work:
+    host = evidence.host
+    chosen = _chosen(request, host)
+    if isinstance(chosen, Block) or host.frame is None:
+        return (), (), (chosen if isinstance(chosen, Block) else no_answer("no reading"),), ()
+    if request.watts is None:
+        return (), (), (Block(kind="no-watts", summary="no power limit was named"),), ()
+    limits = host.frame.column("power_limit_watts") or [None] * len(host.frame.devices)
+    before = {device.key: limit for device, limit in zip(host.frame.devices, limits, strict=True)}
+    steps = power_cap_steps(host.name, chosen, [before[key] for key, _ in chosen], request.watts)
+    notes = tuple(f"GPU {index} now: {before[key]:g} W" for key, index in chosen if before[key] is not None)
+    return steps, (), (), notes

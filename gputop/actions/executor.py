@@ -1,0 +1,451 @@
+"""Carries out plans: the only module of gputop that changes the world.
+
+Each step: check, write down that it begins, call once, check until its goal is reached or its deadline has come, write
+down how it ended. Whatever cannot be written down is not done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from gputop.actions.audit import AuditFailed, AuditLog
+from gputop.actions.journal import Journal, JournalFailed, Story, journal_of, locked
+from gputop.actions.outcome import audit_outcome, audit_step, intent, is_settled, outcome_of, state_during
+from gputop.domain.action import (
+    Check,
+    CheckState,
+    Goal,
+    HostActState,
+    HostIdentity,
+    HostPlan,
+    Outcome,
+    OutcomeState,
+    Plan,
+    Progress,
+    Step,
+    StepResult,
+    StepState,
+)
+from gputop.domain.call import Performed, Watch
+from gputop.domain.problem import Problem, ProblemKind
+from gputop.domain.record import HostEnded, PlanClosed, PlanOpened, StepBegan, StepEnded
+from gputop.ports import Actor, Clock
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 60.0
+"""A single look that takes longer has found nothing out."""
+
+ActorOf = Callable[[str, str], Actor]
+"""Host and `Step.actor` -> who performs and checks it."""
+Identify = Callable[[str], Awaitable[HostIdentity | None]]
+"""Who a host is right now; `None`: it does not answer."""
+Recheck = Callable[[Plan, HostPlan], Awaitable[str | None]]
+"""Why a host whose turn comes late is not begun any more; `None`: what its plan rests on still holds."""
+Listener = Callable[[Progress], None]
+
+BOOTS = frozenset({Goal.REBOOTED, Goal.REBOOT_ISSUED, Goal.STOPPED, Goal.HIBERNATED, Goal.RUNNING})
+"""Goals that another boot of the same machine goes with."""
+
+BOOTING = frozenset({Goal.REBOOTED, Goal.FIRST_FRAME})
+"""Goals that take minutes; who does not wait leaves them pending."""
+
+STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
+"""After these the host's further steps are not taken."""
+
+
+class Stopped(Exception):
+    """Nothing more may be done: what happened cannot be written down."""
+
+
+class _Run(Struct, kw_only=True):
+    """One plan being carried out."""
+
+    story: Story
+    journal: Journal
+    wait: bool
+    listen: Listener
+    places: asyncio.Semaphore
+    canary_passed: asyncio.Event
+    recheck: Recheck | None = None
+    resumed: bool = False
+    halted: bool = False
+    """A host failed: no further host is begun."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.story.plan
+
+
+class _Place:
+    """A place among the hosts that are worked on; given up when only waiting is left."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._taken = False
+
+    async def take(self) -> None:
+        await self._places.acquire()
+        self._taken = True
+
+    def leave(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._places.release()
+
+
+class Executor:
+    """One per process. Plans come here after the guards and the confirmation, see `gputop.actions.acts`."""
+
+    def __init__(
+        self, actor_of: ActorOf, identify: Identify, audit: AuditLog, state_folder: Path, clock: Clock
+    ) -> None:
+        self._actor_of = actor_of
+        self._identify = identify
+        self._audit = audit
+        self._state_folder = state_folder
+        self._clock = clock
+
+    async def execute(
+        self,
+        plan: Plan,
+        *,
+        inventory: Sequence[str] = (),
+        wait: bool = True,
+        listen: Listener = lambda _: None,
+        recheck: Recheck | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Carry out a plan of right now from its beginning; hosts that wait for others are looked at again, by
+        `recheck`, when their turn comes. Raises `AuditFailed` or `JournalFailed` before anything was done, and
+        `InUse` when another process is at work on one of its hosts. Cancelled, it can be resumed."""
+        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
+            for host in plan.hosts:
+                self._audit.write(intent(plan, host, self._clock.now()))
+            journal = journal_of(self._state_folder, plan.id)
+            journal.write(PlanOpened(time=self._clock.now(), plan=plan, inventory=tuple(inventory)))
+            story = Story(plan=plan, began=set(), ended={}, outcomes={})
+            return await self._carry_out(self._run_of(story, journal, wait, listen, recheck))
+
+    async def resume(
+        self,
+        story: Story,
+        *,
+        wait: bool = True,
+        listen: Listener = lambda _: None,
+        recheck: Recheck | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Go on with an unfinished plan. What was called for certain is not called again; hosts that were not begun are
+        looked at again by `recheck`."""
+        plan = story.plan
+        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
+            for host in plan.hosts:
+                self._audit.write(intent(plan, host, self._clock.now(), summary="resumed"))
+            run = self._run_of(story, journal_of(self._state_folder, plan.id), wait, listen, recheck)
+            run.resumed = True
+            return await self._carry_out(run)
+
+    async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...]:
+        """Undo what an unfinished plan did, last step first. What was so before stays."""
+        plan = story.plan
+        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
+            for host in plan.hosts:
+                self._audit.write(intent(plan, host, self._clock.now(), summary="rolled back"))
+            run = self._run_of(story, journal_of(self._state_folder, plan.id), True, listen)
+            outcomes = [await self._undo_host(run, host) for host in plan.hosts]
+            if all(outcome.state in (OutcomeState.VERIFIED, OutcomeState.SKIPPED) for outcome in outcomes):
+                run.journal.write(PlanClosed(time=self._clock.now(), how="rolled-back"))
+            return tuple(outcomes)
+
+    def _run_of(
+        self, story: Story, journal: Journal, wait: bool, listen: Listener, recheck: Recheck | None = None
+    ) -> _Run:
+        return _Run(
+            story=story,
+            journal=journal,
+            wait=wait,
+            listen=listen,
+            places=asyncio.Semaphore(max(1, story.plan.at_once)),
+            canary_passed=asyncio.Event(),
+            recheck=recheck,
+        )
+
+    async def _carry_out(self, run: _Run) -> tuple[Outcome, ...]:
+        canary, *others = run.plan.hosts
+        tasks = [asyncio.create_task(self._canary(run, canary))]
+        tasks += [asyncio.create_task(self._after_canary(run, host)) for host in others]
+        try:
+            outcomes = await asyncio.gather(*tasks)
+        except (AuditFailed, JournalFailed) as failure:
+            raise Stopped(str(failure)) from failure
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        run.journal.write(PlanClosed(time=self._clock.now(), how="finished"))
+        return tuple(outcomes)
+
+    async def _canary(self, run: _Run, host: HostPlan) -> Outcome:
+        try:
+            outcome = await self._host(run, host, late=run.resumed)
+            run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
+            return outcome
+        finally:
+            run.canary_passed.set()
+
+    async def _after_canary(self, run: _Run, host: HostPlan) -> Outcome:
+        await run.canary_passed.wait()
+        place = _Place(run.places)
+        await place.take()
+        try:
+            touched = any(name == host.host for name, _ in run.story.began)  # before an interruption: then it is ended
+            if run.halted and not touched and host.host not in run.story.outcomes:
+                return self._end_host(run, host, [], "not begun: another host failed")
+            outcome = await self._host(run, host, place, late=True)
+            run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
+            return outcome
+        finally:
+            place.leave()
+
+    async def _host(self, run: _Run, host: HostPlan, place: _Place | None = None, *, late: bool) -> Outcome:
+        """All steps of one host, in order. `late`: its plan is not of right now."""
+        known = run.story.outcomes.get(host.host)
+        if known is not None and known.state is not OutcomeState.PENDING:
+            return known
+        touched = any(name == host.host for name, _ in run.story.began)
+        if late and not touched and run.recheck is not None:
+            changed = await run.recheck(run.plan, host)
+            if changed is not None:
+                return self._end_host(run, host, [], f"not begun: {changed}", host_state=HostActState.UNKNOWN)
+        stranger = await self._stranger(run, host, touched)
+        if stranger is not None:
+            return self._end_host(run, host, [], stranger, OutcomeState.FAILED)
+        results: list[StepResult] = []
+        stopped = False
+        for step in host.steps:
+            result = run.story.ended.get((host.host, step.id))
+            if stopped and not (step.always and touched):
+                result = StepResult(step=step.id, state=StepState.SKIPPED)
+            elif result is None or not is_settled(result):
+                if step.waits:  # others need not wait for that too
+                    run.canary_passed.set()
+                    if place is not None:
+                        place.leave()
+                result = await self._step(run, host, step)
+                touched = True
+            results.append(result)
+            stopped |= result.state in STOPPING and not step.optional
+        return self._end_host(run, host, results)
+
+    async def _stranger(self, run: _Run, host: HostPlan, touched: bool) -> str | None:
+        """Why this is not the host that the plan was made for; `None` when it is."""
+        planned = host.identity
+        if planned.machine_id is None and planned.boot_id is None:
+            return None  # the guards let such a plan pass only where the host need not answer
+        found = await self._identify(host.host)
+        if found is None:
+            return None if touched else "it does not answer: who it is could not be checked right before acting"
+        if planned.machine_id is not None and found.machine_id != planned.machine_id:
+            return "another machine answers under this name now"
+        if planned.host_key is not None and found.host_key not in (None, planned.host_key):
+            return "its host key has changed"
+        same_boot = planned.boot_id in (None, found.boot_id)
+        boots = any(step.goal in BOOTS for step in host.steps)
+        if not same_boot and (not touched or (planned.machine_id is None and not boots)):
+            return "it has rebooted since the plan was made, or is another machine"
+        return None
+
+    async def _step(self, run: _Run, host: HostPlan, step: Step) -> StepResult:
+        began = self._clock.monotonic()
+        result = await self._take(run, host, step)
+        result = structs.replace(result, duration_seconds=round(self._clock.monotonic() - began, 3))
+        now = self._clock.now()
+        run.journal.write(StepEnded(time=now, host=host.host, result=result))
+        self._audit.write(audit_step(run.plan, host, step, result, now))
+        self._tell(run, host, step, result.summary, result.left, result)
+        return result
+
+    async def _take(self, run: _Run, host: HostPlan, step: Step) -> StepResult:
+        """Before, do, verify."""
+        actor = self._actor_of(host.host, step.actor)
+        key = (host.host, step.id)
+        called = key in run.story.ended and key in run.story.began
+        interrupted = key in run.story.began and not called
+        deadline = self._clock.monotonic() + step.deadline_seconds
+        self._tell(run, host, step, "", ())
+        calls = not isinstance(step.call, Watch)
+        if step.check_first or interrupted or called or not calls:
+            check = await self._check(actor, host.host, step)
+            if check.state is CheckState.DONE and interrupted and not step.check_first:
+                return _result(step, StepState.UNVERIFIED, check, "interrupted: whether it was called is not known")
+            if check.state is CheckState.DONE:
+                done = StepState.VERIFIED if interrupted or called or not calls else StepState.ALREADY
+                return _result(step, done, check)
+            if check.state is CheckState.BLOCKED:
+                return _result(step, StepState.FAILED, check)
+        performed: Performed | None = None
+        if calls and not called and (not interrupted or step.repeatable):
+            if not interrupted:
+                run.journal.write(StepBegan(time=self._clock.now(), host=host.host, step=step.id))
+                run.story.began.add((host.host, step.id))
+            performed = await self._perform(actor, host.host, step)
+            if step.proven_by_exit and performed.ok:
+                return _result(step, StepState.VERIFIED, Check(state=CheckState.DONE), performed=performed)
+            if not performed.ok and not performed.pending:
+                return await self._after_failure(actor, host.host, step, performed)
+        elif interrupted and step.proven_by_exit:
+            return _result(step, StepState.UNVERIFIED, None, "interrupted: whether it was called is not known")
+        doubt = interrupted and calls and performed is None
+        return await self._verify(run, host, step, actor, deadline, performed, doubt=doubt)
+
+    async def _after_failure(self, actor: Actor, host: str, step: Step, performed: Performed) -> StepResult:
+        """A call that failed although the goal is reached has not failed."""
+        why = performed.problem.summary if performed.problem is not None else "failed"
+        if step.check_first and not step.proven_by_exit:
+            check = await self._check(actor, host, step)
+            if check.state is CheckState.DONE:
+                return _result(step, StepState.VERIFIED, check, performed=performed)
+        return _result(step, StepState.FAILED, None, why, performed=performed)
+
+    async def _verify(
+        self,
+        run: _Run,
+        host: HostPlan,
+        step: Step,
+        actor: Actor,
+        deadline: float,
+        performed: Performed | None,
+        *,
+        doubt: bool,
+    ) -> StepResult:
+        """Look until the goal is reached, nobody need wait any longer, or the deadline has come. `doubt`: whether it
+        was called at all is not known."""
+        reached = StepState.UNVERIFIED if doubt and not step.check_first else StepState.VERIFIED
+        while True:
+            check = await self._check(actor, host.host, step)
+            if check.state is CheckState.DONE:
+                return _result(step, reached, check, None, performed)
+            if check.state is CheckState.BLOCKED:
+                return _result(step, StepState.FAILED, check, None, performed)
+            self._tell(run, host, step, check.summary, check.left)
+            left = deadline - self._clock.monotonic()
+            nobody_waits = (step.waits or step.goal in BOOTING) and not run.wait
+            if nobody_waits or left <= 0 or (check.state is CheckState.UNKNOWN and step.unknown_ends):
+                break
+            await self._clock.sleep(min(step.poll_seconds, left))
+        if doubt:
+            why = f"interrupted: whether it was called is not known; {check.summary}".rstrip("; ")
+            return _result(step, StepState.UNVERIFIED, check, why, performed)
+        if step.waits or nobody_waits:
+            return _result(step, StepState.PENDING, check, None, performed)
+        if check.state is CheckState.UNKNOWN:
+            return _result(step, StepState.UNVERIFIED, check, None, performed)
+        why = f"not reached within {step.deadline_seconds:g} s: {check.summary}"
+        return _result(step, StepState.FAILED, check, why, performed)
+
+    async def _check(self, actor: Actor, host: str, step: Step) -> Check:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                return await actor.check(host, step)
+        except TimeoutError:
+            return Check(state=CheckState.UNKNOWN, summary=f"no answer within {CHECK_SECONDS:g} s")
+        except Exception as error:  # a bug in a back end is no proof of anything
+            log.exception("%s: check of %s", host, step.id)
+            return Check(state=CheckState.UNKNOWN, summary=f"internal error: {type(error).__name__}: {error}")
+
+    async def _perform(self, actor: Actor, host: str, step: Step) -> Performed:
+        try:
+            async with asyncio.timeout(step.deadline_seconds):
+                return await actor.perform(host, step)
+        except TimeoutError:
+            return Performed(ok=False, pending=True, output="")  # it may have worked: the check can tell
+        except Exception as error:  # what it did before is not known: the check can tell
+            log.exception("%s: %s", host, step.id)
+            problem = Problem(kind=ProblemKind.INTERNAL, summary=f"internal error: {type(error).__name__}: {error}")
+            return Performed(ok=False, problem=problem)
+
+    async def _undo_host(self, run: _Run, host: HostPlan) -> Outcome:
+        stranger = await self._stranger(run, host, touched=True)
+        if stranger is not None:
+            return self._end_host(run, host, [], stranger, OutcomeState.FAILED)
+        results: list[StepResult] = []
+        for step in reversed(host.steps):
+            ended = run.story.ended.get((host.host, step.id))
+            if (host.host, step.id) not in run.story.began or (ended and ended.state is StepState.ALREADY):
+                continue
+            if step.undo is None:
+                why = step.why_no_undo or "cannot be undone"
+                results.append(StepResult(step=step.id, state=StepState.SKIPPED, summary=why))
+                continue
+            result = await self._step(run, host, step.undo)
+            if result.state in (StepState.VERIFIED, StepState.ALREADY):
+                result = structs.replace(result, state=StepState.UNDONE)
+            results.append(result)
+            if result.state in STOPPING:
+                break
+        return self._end_host(run, host, results)
+
+    def _end_host(
+        self,
+        run: _Run,
+        host: HostPlan,
+        results: Sequence[StepResult],
+        summary: str = "",
+        state: OutcomeState | None = None,
+        host_state: HostActState | None = None,
+    ) -> Outcome:
+        outcome = outcome_of(run.plan.request.kind, host, results, summary, state)
+        if host_state is not None:
+            outcome = structs.replace(outcome, host_state=host_state)
+        now = self._clock.now()
+        run.journal.write(HostEnded(time=now, outcome=outcome))
+        self._audit.write(audit_outcome(run.plan, host, outcome, now))
+        run.listen(
+            Progress(plan=run.plan.id, host=host.host, step=None, state=outcome.host_state, summary=outcome.summary)
+        )
+        return outcome
+
+    def _tell(
+        self,
+        run: _Run,
+        host: HostPlan,
+        step: Step,
+        summary: str,
+        left: tuple[str, ...],
+        result: StepResult | None = None,
+    ) -> None:
+        run.listen(
+            Progress(
+                plan=run.plan.id,
+                host=host.host,
+                step=step.id,
+                title=step.title,
+                state=state_during(run.plan.request.kind, host, step),
+                summary=summary,
+                left=left,
+                result=result,
+            )
+        )
+
+
+def _result(
+    step: Step,
+    state: StepState,
+    check: Check | None,
+    summary: str | None = None,
+    performed: Performed | None = None,
+) -> StepResult:
+    return StepResult(
+        step=step.id,
+        state=state,
+        blocked=state is StepState.FAILED and check is not None and check.state is CheckState.BLOCKED,
+        summary=summary if summary is not None else check.summary if check is not None else "",
+        left=check.left if check is not None else (),
+        exit_status=performed.exit_status if performed is not None else None,
+        output=performed.output if performed is not None else "",
+        values=check.values if check is not None else {},
+    )

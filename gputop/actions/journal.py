@@ -1,0 +1,170 @@
+"""The journal of a plan: what was begun and what has ended, so that the next start can go on, roll back or forget.
+
+One file a plan below the state folder, append-only and synced. A lock per host keeps two plans from crossing; a lock
+on the journal tells a plan that is carried out right now from one whose process has died.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gputop.actions.audit import FOLDER_MODE, append_line
+from gputop.domain.action import Outcome, Plan, StepResult
+from gputop.domain.record import HostEnded, JournalEntry, PlanClosed, PlanOpened, StepBegan, StepEnded
+
+
+class JournalFailed(Exception):
+    """It could not be written; the message says why."""
+
+
+class InUse(Exception):
+    """Another process is at work; the message names the host or the plan."""
+
+
+class Story(Struct, kw_only=True):
+    """What a journal tells."""
+
+    plan: Plan
+    inventory: tuple[str, ...] = ()
+    began: set[tuple[str, str]] = set()
+    """(host, step) whose call may have been made."""
+    ended: dict[tuple[str, str], StepResult] = {}
+    """The newest result of each (host, step)."""
+    outcomes: dict[str, Outcome] = {}
+    closed: str | None = None
+    """How it was closed; `None`: unfinished."""
+
+
+class Journal:
+    """The file of one plan. Each method returns once the entry is on the disk, or raises `JournalFailed`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, entry: JournalEntry) -> None:
+        try:
+            append_line(self.path, msgspec.json.encode(entry) + b"\n")
+        except OSError as error:
+            raise JournalFailed(f"the journal {self.path} cannot be written: {error.strerror}") from error
+
+
+def folder_of(state_folder: Path) -> Path:
+    return state_folder / "plans"
+
+
+def journal_of(state_folder: Path, plan_id: str) -> Journal:
+    return Journal(folder_of(state_folder) / f"{plan_id}.jsonl")
+
+
+def read_story(path: Path) -> Story | None:
+    """What the journal at `path` tells; `None` when its first entry is not whole (nothing was begun then). A last line
+    cut short by a crash counts as not written: what it tells of is looked at again."""
+    decoder: msgspec.json.Decoder[JournalEntry] = msgspec.json.Decoder(JournalEntry)
+    story: Story | None = None
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        try:
+            entry = decoder.decode(line)
+        except msgspec.DecodeError:
+            continue
+        match entry:
+            case PlanOpened():
+                story = story or Story(plan=entry.plan, inventory=entry.inventory, began=set(), ended={}, outcomes={})
+            case _ if story is None:
+                continue
+            case StepBegan():
+                story.began.add((entry.host, entry.step))
+            case StepEnded():
+                story.ended[entry.host, entry.result.step] = entry.result
+            case HostEnded():
+                story.outcomes[entry.outcome.host] = entry.outcome
+            case PlanClosed():
+                story.closed = entry.how
+    return story
+
+
+def unfinished(state_folder: Path) -> list[Story]:
+    """Plans that nobody carries out and nobody closed, oldest first."""
+    found = []
+    for path in sorted(folder_of(state_folder).glob("*.jsonl")):
+        story = None if _is_closed(path) else read_story(path)
+        if story is not None and story.closed is None and not _is_locked(path):
+            found.append(story)
+    return found
+
+
+def in_progress(state_folder: Path) -> list[Story]:
+    """Plans that a living process carries out now."""
+    found = []
+    for path in sorted(folder_of(state_folder).glob("*.jsonl")):
+        story = None if _is_closed(path) else read_story(path)
+        if story is not None and story.closed is None and _is_locked(path):
+            found.append(story)
+    return found
+
+
+def finished(state_folder: Path, plan_id: str) -> Story | None:
+    """The story of a plan that was carried out to its end; `None` when there is none of that name."""
+    story = read_story(folder_of(state_folder) / f"{plan_id}.jsonl") if re.fullmatch(r"[\w-]+", plan_id) else None
+    return story if story is not None and story.closed == "finished" else None
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether its last whole line closes it: years of finished plans need not be read again."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 200))
+            return b'{"type":"closed"' in file.read()
+    except OSError:
+        return False
+
+
+@contextmanager
+def locked(state_folder: Path, plan_id: str, hosts: Sequence[str]) -> Iterator[None]:
+    """Hold the plan and its hosts; raises `InUse` when another process does, `JournalFailed` where no lock can be."""
+    folder = folder_of(state_folder)
+    locks = folder / "locks"
+    try:
+        locks.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise JournalFailed(f"the folder {locks} cannot be made: {error.strerror}") from error
+    with ExitStack() as held:
+        _hold(held, folder / f"{plan_id}.jsonl", f"plan {plan_id} is carried out by another process")
+        for host in sorted(set(hosts)):  # in one order everywhere: two plans cannot wait for each other
+            name = re.sub(r"[^\w.-]", "_", host)
+            _hold(held, locks / f"{name}.lock", f"{host}: another plan is at work on it")
+        yield
+
+
+def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalFailed(f"{path} cannot be opened: {error.strerror}") from error
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InUse(otherwise) from error
+
+
+def _is_locked(journal: Path) -> bool:
+    descriptor = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

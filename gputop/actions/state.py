@@ -1,0 +1,103 @@
+"""Where a host stands before an act, in one state and in words, and what an act would cost it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gputop.actions.verify import ANSWERING, busy_processes, emptiness
+from gputop.domain.action import CheckState, HostActState, Loss, LossKind
+from gputop.domain.host import Host
+from gputop.domain.instance import Instance, PowerState
+from gputop.domain.job import AdminState, NodeState
+
+
+def act_state(host: Host, node: NodeState | None, instance: Instance | None) -> HostActState:
+    """Drained only when nothing new comes and every device is proven empty now; unknown where nobody can tell."""
+    if instance is not None and instance.power in (PowerState.STOPPED, PowerState.HIBERNATED):
+        return HostActState.STOPPED
+    if node is None or node.block is not None or node.admin is AdminState.UNKNOWN:
+        return HostActState.UNKNOWN
+    if not node.cordoned:
+        answers = host.frame is not None and host.link.state in ANSWERING
+        return HostActState.ACTIVE if node.admin is AdminState.SCHEDULABLE and answers else HostActState.UNKNOWN
+    if node.jobs or any(pod.fate in ("evict", "terminating", "needs-consent") for pod in node.pods):
+        return HostActState.DRAINING
+    proof = emptiness(host, host.spec.policy)
+    return HostActState.DRAINED if proof.state is CheckState.DONE else HostActState.DRAINING
+
+
+def data_age_seconds(host: Host, now: datetime) -> float | None:
+    """Age of the newest frame; `None` when it tells nothing about now."""
+    return host.age_seconds(now) if host.link.state in ANSWERING else None
+
+
+def describe(host: Host, node: NodeState | None, instance: Instance | None, state: HostActState) -> str:
+    """The state in words for a table."""
+    parts = []
+    if state is HostActState.STOPPED:
+        parts.append(f"stopped ({instance.raw})" if instance is not None and instance.raw else "stopped")
+    elif host.frame is None or host.link.state not in ANSWERING:
+        parts.append(host.link.state.value)
+    if node is not None and node.cordoned:
+        who = f" by {node.by}" if node.by else ""
+        parts.append(f"{state.value}{who}" + (f": {node.reason}" if node.reason else ""))
+    if node is not None and node.jobs:
+        parts.append(_count(len(node.jobs), "job"))
+    if host.frame is not None and host.link.state in ANSWERING:
+        busy = busy_processes(host.frame, host.spec.policy)
+        if busy:
+            users = sorted({process.user or "?" for process in busy})
+            parts.append(f"{_count(len(busy), 'process', 'processes')} of {', '.join(users)}")
+        elif not parts:
+            parts.append("idle")
+    return ", ".join(parts)
+
+
+def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
+    """What a drain waits for: lost only if somebody goes on before it has ended. Pods that are evicted without a
+    controller or with data of their own are lost for certain."""
+    losses = [
+        Loss(
+            kind=LossKind.JOB,
+            summary=f"job {job.id} of {job.user or 'nobody known'}",
+            user=job.user,
+            certain=False,
+        )
+        for job in node.jobs
+    ]
+    for pod in node.pods:
+        for concern in pod.concerns:
+            kind = LossKind(concern)
+            losses.append(Loss(kind=kind, summary=f"{pod.namespace}/{pod.name}: {kind.value}", user=pod.user))
+    return (*losses, *_processes(host, certain=False))
+
+
+def losses_of_end(host: Host, node: NodeState | None) -> tuple[Loss, ...]:
+    """What ends with the host."""
+    jobs = () if node is None else node.jobs
+    return (
+        *(
+            Loss(kind=LossKind.JOB, summary=f"job {job.id} of {job.user or 'nobody known'}", user=job.user)
+            for job in jobs
+        ),
+        *_processes(host, certain=True),
+    )
+
+
+def _processes(host: Host, *, certain: bool) -> tuple[Loss, ...]:
+    if host.frame is None:
+        return ()
+    return tuple(
+        Loss(
+            kind=LossKind.PROCESS,
+            summary=f"{process.name or 'a process that cannot be seen'} (pid {process.pid}) "
+            f"of {process.user or 'nobody known'}",
+            user=process.user,
+            certain=certain,
+        )
+        for process in busy_processes(host.frame, host.spec.policy)
+    )
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,140 @@
+"""`gputop actions`: plans that a crash or a closed terminal left unfinished, and hosts that are drained."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from gputop.cli import diagnostics
+from gputop.cli.diagnostics import Exit
+
+if TYPE_CHECKING:
+    from gputop.actions.journal import Story
+    from gputop.cli.options import Selection
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to do with an unfinished plan")
+    choice = group.add_mutually_exclusive_group()
+    choice.add_argument("--resume", metavar="PLAN", help="go on with it; what was called is not called again")
+    choice.add_argument("--roll-back", metavar="PLAN", help="undo what it did; also a finished power cap")
+    choice.add_argument("--forget", metavar="PLAN", help="leave its hosts as they are")
+    group.add_argument("--allow-actions", action="store_true", help="leave read-only mode for this command")
+    group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gputop.actions.journal import finished, unfinished
+    from gputop.domain.action import ActionKind
+    from gputop.settings import locations
+
+    stories = unfinished(locations.state_folder())
+    if args.hosts or args.literal_hosts:
+        return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN")
+    wanted = args.resume or args.roll_back or args.forget
+    if wanted is None:
+        return _list(args, stories)
+    story = next((one for one in stories if one.plan.id == wanted), None)
+    if story is None and args.roll_back:
+        story = finished(locations.state_folder(), wanted)
+        if story is not None and story.plan.request.kind is not ActionKind.POWER_CAP:
+            return diagnostics.fail(f'"{wanted}" is finished', "only a finished power cap can be undone")
+    if story is None:
+        return diagnostics.fail(f'there is no unfinished plan "{wanted}"', '"gputop actions" lists them')
+    return _forget(story) if args.forget else asyncio.run(_finish(args, story))
+
+
+def _forget(story: Story) -> int:
+    """Asks no host and needs no inventory: both may be gone."""
+    from gputop import wiring
+    from gputop.actions.acts import forget
+    from gputop.actions.audit import AuditFailed, AuditLog, who_acts
+    from gputop.actions.journal import InUse, JournalFailed
+    from gputop.domain.clock import SystemClock
+    from gputop.settings import locations
+
+    folder = locations.state_folder()
+    try:
+        forget(story, AuditLog(wiring.audit_path(folder), who_acts()), folder, SystemClock())
+    except (AuditFailed, JournalFailed, InUse) as failure:
+        return diagnostics.fail(str(failure), code=Exit.REFUSED)
+    return Exit.DONE
+
+
+def _list(args: argparse.Namespace, stories: list[Story]) -> int:
+    import msgspec
+
+    from gputop.actions.journal import in_progress
+    from gputop.actions.lease import leases
+    from gputop.cli.options import formatted
+    from gputop.domain.clock import SystemClock
+    from gputop.export.acts import leases_text, plan_document
+    from gputop.settings import locations
+
+    folder = locations.state_folder()
+    held, running = leases(folder), in_progress(folder)
+    if args.format == "json":
+        document = {
+            "schema": "gputop-actions/1",
+            "unfinished": [plan_document(story.plan) for story in stories],
+            "in_progress": [plan_document(story.plan) for story in running],
+            "leases": msgspec.to_builtins(held),
+        }
+        print(formatted(document, "json"), end="")
+        return Exit.DONE
+    for word, some in (("in progress", running), ("unfinished", stories)):
+        for story in some:
+            print(f"{word}: {story.plan.id}  {_where(story)}")
+    print(leases_text(held, SystemClock().now()), end="")
+    if stories:
+        diagnostics.say("gputop actions --resume PLAN, --roll-back PLAN or --forget PLAN")
+    return Exit.DONE
+
+
+def _where(story: Story) -> str:
+    """How far each host is, in a few words."""
+    parts = []
+    for host in story.plan.hosts:
+        ended = [step for step in host.steps if (host.host, step.id) in story.ended]
+        begun = [step for step in host.steps if (host.host, step.id) in story.began and step not in ended]
+        outcome = story.outcomes.get(host.host)
+        where = outcome.state.value if outcome is not None else f"{len(ended)} of {len(host.steps)} steps"
+        parts.append(f"{host.host}: {where}" + (f', in "{begun[0].title}"' if begun and outcome is None else ""))
+    return "; ".join(parts)
+
+
+async def _finish(args: argparse.Namespace, story: Story) -> int:
+    from gputop.actions.audit import AuditFailed
+    from gputop.actions.executor import Stopped
+    from gputop.actions.journal import InUse, JournalFailed
+    from gputop.cli.act import exit_code, opened, say_progress
+    from gputop.domain.action import Deny
+    from gputop.export.acts import outcomes_text
+
+    chosen = _selection(args, story)
+    if isinstance(chosen, Exit):
+        return chosen
+    allowed = args.allow_actions or chosen.settings.actions.enabled
+    names = [host.host for host in story.plan.hosts]
+    try:
+        async with opened(chosen, names, allowed=allowed) as acts:
+            listen = lambda progress: say_progress(args, progress)  # noqa: E731
+            done = await (acts.resume(story, listen=listen) if args.resume else acts.roll_back(story, listen=listen))
+    except (AuditFailed, JournalFailed, InUse) as failure:
+        return diagnostics.fail(str(failure), code=Exit.REFUSED)
+    except Stopped as failure:
+        return diagnostics.fail(f"stopped in the middle: {failure}", code=Exit.PARTIAL)
+    if isinstance(done, Deny):
+        return diagnostics.fail("refused: gputop is read-only", "--allow-actions", code=Exit.REFUSED)
+    print(outcomes_text(done), end="")
+    return exit_code(done, waited=True)
+
+
+def _selection(args: argparse.Namespace, story: Story) -> Selection | Exit:
+    """The hosts of the plan, from the inventory that it was made with."""
+    from gputop.cli.options import selection
+
+    names = [host.host for host in story.plan.hosts]
+    own = {"hosts": [], "literal_hosts": names, "inventory": args.inventory or list(story.inventory)}
+    return selection(argparse.Namespace(**{**vars(args), **own}))

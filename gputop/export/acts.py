@@ -1,0 +1,137 @@
+"""Plans, verdicts, outcomes, audit records and leases as text and as plain data for JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gputop.catalog.text import clean
+from gputop.domain.action import (
+    Allow,
+    Confirm,
+    Deny,
+    HostPlan,
+    Outcome,
+    OutcomeState,
+    Plan,
+    Progress,
+    Step,
+    StepState,
+    Verdict,
+)
+from gputop.domain.record import AuditRecord, Lease
+
+SCHEMA = "gputop-act/1"
+
+MARKS = {
+    OutcomeState.VERIFIED: "ok",
+    OutcomeState.UNVERIFIED: "??",
+    OutcomeState.FAILED: "!!",
+    OutcomeState.PENDING: "..",
+    OutcomeState.SKIPPED: "--",
+}
+
+
+def plan_text(plan: Plan, verdict: Verdict) -> str:
+    """What would be done, for a person."""
+    request = plan.request
+    count = len(plan.hosts)
+    lines = [f"{request.kind.value} {count} {'host' if count == 1 else 'hosts'}   plan {plan.id}"]
+    for host in plan.hosts:
+        lines += ["", f"{host.host}   now: {clean(host.now) or host.state.value}", *_host_lines(host)]
+    lines.append("")
+    if count > 1:
+        lines.append(f"first {plan.hosts[0].host} alone, then {plan.at_once} at a time; stop at the first failure")
+    match verdict:
+        case Deny():
+            for refusal in verdict.refusals:
+                where = f"{refusal.host}: " if refusal.host is not None else ""
+                hint = f"   → {clean(refusal.hint)}" if refusal.hint else ""
+                lines.append(f"refused by {refusal.guard}: {where}{clean(refusal.summary)}{hint}")
+        case Confirm():
+            lines.append(f'to confirm, type "{verdict.phrase}"' + (" and a reason" if verdict.reason_required else ""))
+        case Allow():
+            pass
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _host_lines(host: HostPlan) -> list[str]:
+    lines = [f"  will   {step.title}: {clean(step.command)}" for step in host.steps]
+    for loss in host.losses:
+        lines.append(f"  {'loses ' if loss.certain else 'waits '} {clean(loss.summary)}")
+    lines += [f"  blocks {clean(block.summary)}" for block in host.blocks]
+    lines += [f"  note   {clean(note)}" for note in host.notes]
+    return lines
+
+
+def progress_text(progress: Progress) -> str | None:
+    """One line of what happens; `None` where there is nothing to say."""
+    if progress.step is None:
+        return f"{progress.host}: {progress.state.value}: {clean(progress.summary)}".rstrip(": ")
+    result = progress.result
+    if result is not None and result.state is not StepState.SKIPPED:
+        return f"{progress.host}: {progress.title}: {result.state.value}: {clean(result.summary)}".rstrip(": ")
+    if progress.summary or progress.left:
+        left = f" ({'; '.join(clean(one) for one in progress.left[:3])})" if progress.left else ""
+        return f"{progress.host}: {progress.title}: {clean(progress.summary)}{left}"
+    return None
+
+
+def outcomes_text(outcomes: Sequence[Outcome]) -> str:
+    width = max((len(outcome.host) for outcome in outcomes), default=0)
+    lines = []
+    for outcome in outcomes:
+        mark = MARKS[outcome.state]
+        text = f"{mark} {outcome.host:<{width}}  {outcome.state.value:<10}  {outcome.host_state.value:<10}"
+        lines.append(f"{text}  {clean(outcome.summary)}".rstrip())
+        left = next((result.left for result in reversed(outcome.steps) if result.left), ())
+        lines += [f"     left: {clean(one)}" for one in left]
+    return "\n".join(lines) + "\n"
+
+
+def act_document(plan: Plan, verdict: Verdict, outcomes: Sequence[Outcome] | None) -> dict[str, Any]:
+    """The JSON of an act. `outcomes` is null when nothing was done."""
+    return {
+        "schema": SCHEMA,
+        "plan": plan_document(plan),
+        "verdict": msgspec.to_builtins(verdict),
+        "outcomes": None if outcomes is None else msgspec.to_builtins(list(outcomes)),
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(plan)
+    for host, plain in zip(plan.hosts, document["hosts"], strict=True):
+        plain["steps"] = [_step(step) for step in host.steps]
+    return document
+
+
+def _step(step: Step) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(step)
+    return {"id": plain.pop("id"), "title": plain.pop("title"), "command": step.command, **plain}
+
+
+def audit_text(records: Sequence[AuditRecord]) -> str:
+    """One line a record, oldest first."""
+    lines = []
+    for record in records:
+        words = [f"{record.time:%Y-%m-%d %H:%M:%S}", record.user, record.act.value, record.host or "-"]
+        words += [record.event.value, record.step or "", record.result or "", clean(record.summary)]
+        if record.event.value == "intent":
+            words.append(f"reason: {clean(record.reason)}" if record.reason else "")
+        lines.append("  ".join(filter(None, words)))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def leases_text(leases: Sequence[Lease], now: datetime) -> str:
+    """What is drained, by whom, until when."""
+    lines = []
+    for lease in leases:
+        until = "no end" if lease.until is None else f"until {lease.until:%Y-%m-%d %H:%M} UTC"
+        if lease.until is not None and lease.until <= now:
+            until += " (over: resume it)"
+        lines.append(f"{lease.host}  drained by {clean(lease.by)}  {until}  {clean(lease.reason)}")
+    return "".join(f"{line}\n" for line in lines)

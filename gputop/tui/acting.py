@@ -1,0 +1,237 @@
+"""Keys that act: each opens the plan of its act, and the plan goes through the one gate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from gputop.actions.audit import real_user
+from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signal
+from gputop.tui.dialogs.ask import AskDialog
+from gputop.tui.dialogs.plan import PlanDialog
+from gputop.tui.draw import Span, Spans, remote
+from gputop.tui.navigation import Navigator
+from gputop.tui.plan_page import many
+from gputop.tui.rows import GpuRow, ProcessRow
+from gputop.tui.screens.base import CommandScreen
+
+if TYPE_CHECKING:
+    from gputop.actions.desk import Desk
+
+MOST_WATTS = 10_000
+
+
+class Acting(Navigator):
+    """The app, as far as it acts."""
+
+    desk: Desk | None = None
+    """`None`: there is nothing to act on."""
+
+    def say(self, text: str) -> None:
+        """One line for the user."""
+        raise NotImplementedError
+
+    def draw_all(self) -> None:
+        """Draw the screen in front."""
+        raise NotImplementedError
+
+    def take_desk(self, desk: Desk) -> None:
+        """Act through `desk` from now on, until the end."""
+        self.desk = desk
+        desk.changed = self.draw_all
+        self.run_worker(self._keep(desk), name="desk")
+
+    async def _keep(self, desk: Desk) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await desk.close()
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.desk is not None and self.desk.simulated
+
+    @property
+    def why_locked(self) -> str:
+        """Why acts are refused now; empty: they are not."""
+        if self.desk is None:
+            return "there is nothing to act on"
+        if self.desk.acts.lock.allowed:
+            return ""
+        if self.desk.may_unlock:
+            return 'read-only since nobody touched it; "unlock acts" in the palette'
+        return "read-only; start with --allow-actions"
+
+    @property
+    def mode(self) -> Span:
+        """For the footer."""
+        if self.why_locked:
+            return ("read-only", "dim")
+        return (" acts simulated " if self.is_simulated else " acts allowed ", "badge")
+
+    def touch(self) -> None:
+        """A person is there."""
+        if self.desk is not None:
+            self.desk.acts.lock.touch()
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def do_act_cordon(self) -> None:
+        self._act(ActionKind.CORDON)
+
+    def do_act_resume(self) -> None:
+        self._act(ActionKind.RESUME)
+
+    def do_act_drain(self) -> None:
+        self._act(ActionKind.DRAIN)
+
+    def do_act_stop(self) -> None:
+        self._act(ActionKind.STOP)
+
+    def do_act_start(self) -> None:
+        self._act(ActionKind.START)
+
+    def do_act_reboot(self) -> None:
+        self._act(ActionKind.REBOOT)
+
+    def do_act_reset(self) -> None:
+        if (request := self._request(ActionKind.RESET)) is not None:
+            self._open(self._with_devices(request))
+
+    def do_act_power_cap(self) -> None:
+        request = self._request(ActionKind.POWER_CAP)
+        if request is not None:
+            self._ask(
+                "Power cap",
+                "Watts",
+                lambda text: text.isascii() and text.isdigit() and 0 < int(text) < MOST_WATTS,
+                lambda text: structs.replace(self._with_devices(request), watts=float(text)),
+            )
+
+    def do_act_message(self) -> None:
+        request = self._request(ActionKind.MESSAGE)
+        if request is not None:
+            self._ask(
+                f"Message to the people on {_targets(request)}",
+                "Text",
+                lambda text: bool(text.strip()),
+                lambda text: structs.replace(request, text=text.strip()),
+            )
+
+    def do_act_signal(self) -> None:
+        rows = [row for row in self._rows() if isinstance(row, ProcessRow)]
+        if len(rows) != 1:
+            self.say("one process at a time: view 3, and one row" if rows else "no process here: view 3 has them")
+            return
+        request = self._request(ActionKind.SIGNAL)
+        if request is None:
+            return
+        process = rows[0].first
+        target = ProcessTarget(pid=process.pid, started_ticks=0, user=process.user or "", command=process.command or "")
+        text: list[Spans] = [
+            ((f" {remote(request.hosts[0])}  pid {process.pid} of {remote(process.user, 'nobody known')}", "strong"),),
+            ((f" {remote(process.command or process.name)}", "text"),),
+            ((" INT as ctrl-c does, TERM asks it to end, KILL ends it without a word", "dim"),),
+        ]
+        buttons = [(signal.value, signal.value) for signal in Signal]
+
+        async def ask() -> None:
+            answer = await self.push_screen_wait(AskDialog("Signal a process", text, buttons))
+            if answer is not None:
+                self._open(structs.replace(request, process=target, signal=Signal(answer[0])))
+
+        self.run_worker(ask())
+
+    def do_act_again(self) -> None:
+        last = self.desk.last if self.desk is not None else None
+        if last is None:
+            self.say("nothing was done yet that could be done again")
+        elif last.kind in (ActionKind.SIGNAL, ActionKind.RESET, ActionKind.POWER_CAP) or last.jobs:
+            self.say(f"{last.kind.value} is not done again: it was about one thing of one host")
+        elif (request := self._request(last.kind)) is not None:
+            self._open(structs.replace(last, hosts=request.hosts, by=request.by, override="", consents=frozenset()))
+
+    def may_quit(self, leave: Callable[[], None]) -> None:
+        """Leave at once, or, while an act is under way, when a person agrees."""
+        desk = self.desk
+        running = desk.running if desk is not None else []
+        if desk is None or not running:
+            leave()
+            return
+        text: list[Spans] = [
+            ((f" {many(len(running), 'act')} under way. Nothing more of it is begun once you quit;", "text"),),
+            ((" view 9 of the next gputop can resume it or roll it back.", "text"),),
+        ]
+
+        async def ask() -> None:
+            if await self.push_screen_wait(AskDialog("Quit", text, [("quit", "Quit")])) is not None:
+                leave()
+
+        self.run_worker(ask())
+
+    def do_acts_lock(self) -> None:
+        desk = self.desk
+        if desk is None or not desk.may_unlock:
+            self.say(self.why_locked)
+        elif desk.acts.lock.allowed:
+            desk.acts.lock.relock()
+            self.say("read-only now")
+        else:
+            self.run_worker(self._unlock(desk))
+
+    async def _unlock(self, desk: Desk) -> None:
+        text: list[Spans] = [((" Acts were allowed when gputop was started; it locked itself meanwhile.", "text"),)]
+        dialog = AskDialog("Allow acts again", text, [("unlock", "Allow")], prompt="Type unlock",
+                           accepts=lambda typed: typed.strip() == "unlock")  # fmt: skip
+        if await self.push_screen_wait(dialog) is not None:
+            desk.acts.lock.unlock()
+
+    # --- the way to the plan --------------------------------------------------------------------------------
+
+    def _act(self, kind: ActionKind) -> None:
+        if (request := self._request(kind)) is not None:
+            self._open(request)
+
+    def _request(self, kind: ActionKind) -> ActionRequest | None:
+        """For the marked rows or the row under the cursor; `None`, after it was said, where there is nothing."""
+        screen = self.screen
+        hosts = screen.targets() if isinstance(screen, CommandScreen) else ()
+        if self.desk is None:
+            self.say("there is nothing to act on here")
+        elif not hosts:
+            self.say("no host here: mark some, or go to one")
+        else:
+            return ActionRequest(kind=kind, hosts=hosts, by=real_user())
+        return None
+
+    def _rows(self) -> list[object]:
+        screen = self.screen
+        return screen.meant() if isinstance(screen, CommandScreen) else []
+
+    def _with_devices(self, request: ActionRequest) -> ActionRequest:
+        """Only the devices whose rows are meant; a host's row means all of its devices."""
+        rows = self._rows()
+        devices = tuple(row.device.key for row in rows if isinstance(row, GpuRow))
+        return structs.replace(request, devices=devices) if len(devices) == len(rows) else request
+
+    def _ask(
+        self, title: str, prompt: str, accepts: Callable[[str], bool], made: Callable[[str], ActionRequest]
+    ) -> None:
+        async def ask() -> None:
+            answer = await self.push_screen_wait(
+                AskDialog(title, [], [("plan", "Show the plan")], prompt=prompt, accepts=accepts)
+            )
+            if answer is not None:
+                self._open(made(answer[1]))
+
+        self.run_worker(ask())
+
+    def _open(self, request: ActionRequest) -> None:
+        self.push_screen(PlanDialog(request))
+
+
+def _targets(request: ActionRequest) -> str:
+    return remote(request.hosts[0]) if len(request.hosts) == 1 else many(len(request.hosts), "host")

@@ -1,0 +1,179 @@
+"""The dialog that every act goes through: what will be done, what is lost, what speaks against it, and a phrase to type
+for whoever still wants it."""
+
+from __future__ import annotations
+
+from msgspec import structs
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Button, Input
+
+from gputop.actions.acts import Expired, NotConfirmed, Proposal
+from gputop.actions.desk import Work
+from gputop.actions.guards import is_confirmed
+from gputop.domain.action import ActionRequest, Allow, Confirm, Deny
+from gputop.domain.problem import Problem
+from gputop.tui.dialogs.base import Dialog, Entry, text_page
+from gputop.tui.draw import Spans, remote
+from gputop.tui.plan_page import many, plan_lines, plan_title, verb
+from gputop.tui.widgets.painted import Lines, Page
+
+EDGE = 4
+"""Cells that the frame and its padding take."""
+
+
+CHANGED: Spans = ((" ▲ things have changed meanwhile: this is the plan now", "warn"),)
+
+
+def _facts(proposal: Proposal) -> list[str]:
+    return [host.evidence for host in proposal.plan.hosts]
+
+
+class PlanDialog(Dialog[Work]):
+    """Makes the plan of `request` through the gate, shows it, and hands it back to the gate when it was confirmed."""
+
+    def __init__(self, request: ActionRequest) -> None:
+        super().__init__()
+        self.request = request
+        self.proposal: Proposal | None = None
+        self.said: Spans = ()
+        """What happened last: why it was not begun."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog"):
+            yield Lines(id="dialog-title", ground="head")
+            yield text_page()
+            yield Lines(id="dialog-said", ground="head")
+            with Horizontal(id="reason-line", classes="asks"):
+                yield Lines(id="reason-label", ground="head")
+                yield Entry(id="reason", placeholder="why; goes into the audit log and to the scheduler")
+            with Horizontal(id="phrase-line", classes="asks"):
+                yield Lines(id="phrase-label", ground="head")
+                yield Entry(id="phrase")
+            with Horizontal(id="dialog-buttons"):
+                yield Button("Cancel", id="cancel", compact=True)
+                yield Button(verb(self.request.kind).split()[0], id="go", compact=True, disabled=True)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._look()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _look(self) -> None:
+        self.proposal = None
+        self._draw()
+        self.run_worker(self._propose(), exclusive=True)
+
+    async def _propose(self) -> None:
+        """Make the plan. One that rests on the same facts as before takes its place without more ado."""
+        desk = self.gputop.desk
+        assert desk is not None
+        before = self.proposal
+        found = await desk.propose(self.request)
+        if isinstance(found, Problem):
+            self.said = ((f" ✕ {remote(found.summary)}", "bad"),)
+            self._draw()
+        elif before is not None and _facts(before) == _facts(found):
+            self.proposal = found
+            self._draw()
+        else:
+            if before is not None:
+                self.said = CHANGED
+            self._show(found)
+
+    def on_descendant_blur(self) -> None:
+        """The reason was typed: it stands in what will be run, so that must be shown."""
+        reason = self.query_one("#reason", Input).value.strip()
+        if self.proposal is not None and reason != self.request.reason:
+            self.request = structs.replace(self.request, reason=reason)
+            self.run_worker(self._propose(), exclusive=True)
+
+    def _show(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.query_one("#phrase", Input).value = ""
+        if proposal.plan.request.reason:
+            self.query_one("#reason", Input).value = proposal.plan.request.reason
+        self._draw()
+        self.rest_on_cancel()
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        look, width = self.gputop.look, self.size.width - EDGE - 2 * (self.size.width > 100)
+        proposal = self.proposal
+        note = "simulated: nothing real is touched" if self.gputop.is_simulated else ""
+        page = self.query_one("#dialog-text", Page)
+        if proposal is None:
+            hosts = self.request.hosts
+            self.show_title(f"{verb(self.request.kind)} {many(len(hosts), 'host')}", note)
+            lines: list[Spans] = [] if self.said else [((f" looking at {many(len(hosts), 'host')} …", "dim"),)]
+            page.styles.height = 1
+        else:
+            self.show_title(plan_title(proposal.plan), note)
+            lines = plan_lines(proposal.plan, proposal.verdict, look, width)
+            page.styles.height = min(len(lines), max(3, self.size.height - 10))
+        page.show([look.plain(line) for line in lines])
+        self.query_one("#dialog-said", Lines).show([look.plain(self.said)])
+        self.query_one("#dialog-said").display = bool(self.said)
+        verdict = proposal.verdict if proposal is not None else None
+        can = isinstance(verdict, Allow | Confirm)
+        asks = isinstance(verdict, Confirm)
+        self.query_one("#reason-line").display = asks
+        self.query_one("#phrase-line").display = asks
+        self.query_one("#go").display = can
+        if isinstance(verdict, Confirm):
+            must = "must" if verdict.reason_required else "may"
+            what = "the name of the host" if len(self.request.hosts) == 1 else "the number of hosts"
+            self.query_one("#reason-label", Lines).show([((" Reason", "strong"), (f" ({must} be given)", "dim"))])
+            typed: Spans = ((" To confirm, type ", "strong"), (verdict.phrase, "accent"))
+            self.query_one("#phrase-label", Lines).show([look.plain(typed)])
+            self.query_one("#phrase", Input).placeholder = what
+        self._judge()
+
+    def _judge(self) -> None:
+        proposal = self.proposal
+        typed, reason = self.query_one("#phrase", Input).value, self.query_one("#reason", Input).value
+        is_ready = proposal is not None and is_confirmed(proposal.verdict, typed, reason)
+        self.query_one("#go", Button).disabled = not is_ready
+
+    def on_input_changed(self) -> None:
+        self._judge()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter goes on: from the reason to the phrase, from the phrase to the deed when both are right."""
+        if event.input.id == "reason":
+            self.query_one("#phrase", Input).focus()
+        elif not self.query_one("#go", Button).disabled:
+            self.chosen("go")
+
+    def chosen(self, button: str) -> None:
+        if self.proposal is not None:
+            self.query_one("#go", Button).disabled = True
+            self.run_worker(self._carry_out(self.proposal), exclusive=True)
+
+    async def _carry_out(self, proposal: Proposal) -> None:
+        desk = self.gputop.desk
+        assert desk is not None
+        typed, reason = self.query_one("#phrase", Input).value, self.query_one("#reason", Input).value.strip()
+        done = await desk.begin(proposal, typed=typed, reason=reason)
+        match done:
+            case Work():
+                self.dismiss(done)
+                return
+            case Expired():
+                self.said = CHANGED
+                self._show(done.proposal)
+                return
+            case Deny():
+                text = "; ".join(remote(refusal.summary) for refusal in done.refusals)
+            case NotConfirmed():
+                text = "what was typed is not what was asked for"
+            case Problem():
+                text = remote(done.summary)
+            case _:
+                text = remote(str(done))
+        self.said = ((f" ✕ {text}; nothing was done", "bad"),)
+        self._draw()
+        self.rest_on_cancel()

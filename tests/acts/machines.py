@@ -1,0 +1,304 @@
+"""Real machines, as far as a test needs them: an sshd that is process 1 of its own PID, mount and UTS namespaces.
+
+Each has its own host name, boot id, machine id, /run, users (root and `ops`), sudoers and devices. `reboot` and
+`poweroff` really end it, with every process on it; its power switch boots it again after a reboot, and leaves it off
+after a power-off. Needs root. Nothing outside its folder is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.needs import need, need_root, need_that
+
+NVML = Path(__file__).parents[1] / "fixtures" / "nvml"
+START_SECONDS = 20.0
+OPS_ID = 2000
+
+SUDOERS = """\
+Defaults !syslog, secure_path="/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
+root ALL=(ALL:ALL) NOPASSWD: ALL
+ops ALL=(root) NOPASSWD: /usr/bin/install -D -m 0644 /dev/stdin /run/gputop/drain.json
+ops ALL=(root) NOPASSWD: /usr/bin/rm -f /run/gputop/drain.json
+ops ALL=(root) NOPASSWD: /usr/local/bin/reboot "", /usr/local/bin/poweroff ""
+ops ALL=(root) NOPASSWD: /usr/local/bin/nvidia-smi
+ops ALL=(root) NOPASSWD: /usr/bin/kill -s *
+"""
+
+SMI = """\
+#!/usr/bin/python3
+import re, sys
+CONF, LOG = {conf!r}, {log!r}
+words = sys.argv[1:]
+if not any(word.startswith("--query") for word in words):
+    open(LOG, "a").write(" ".join(words) + "\\n")
+text = open(CONF).read()
+def put(key, value):
+    global text
+    text = re.sub(rf"(?m)^{{re.escape(key)}} = .*$", f"{{key}} = {{value}}", text)
+    open(CONF, "w").write(text)
+modes = {{"DEFAULT": "0", "PROHIBITED": "2", "EXCLUSIVE_PROCESS": "3"}}
+if "-c" in words:
+    put("gpu.compute_mode", modes[words[words.index("-c") + 1]])
+elif "-pl" in words:
+    put("gpu.power_limit", words[words.index("-pl") + 1])
+elif any(word == "--query-gpu=power.limit" for word in words):
+    print(re.search(r"(?m)^gpu.power_limit = (.*)$", text)[1])
+elif words and words[0].startswith("--query-gpu=compute_mode"):
+    mode = re.search(r"(?m)^gpu.compute_mode = (.*)$", text)[1]
+    print("\\n".join([{{"0": "Default", "2": "Prohibited", "3": "Exclusive_Process"}}[mode]] * 2))
+elif "--gpu-reset" in words and "gpu.broken" in text:
+    sys.exit("GPU could not be reset")
+"""
+
+INIT = """\
+#!/bin/bash
+set -e
+hostname {name}
+mount --make-rprivate /
+mount -t tmpfs tmpfs /run
+mkdir -p /run/sshd
+[ -e {folder}/no-network ] && exec sleep infinity
+cp -r {folder}/bin /run/bin
+mount --bind /run/bin /usr/local/bin
+for file in passwd shadow sudoers; do cp {folder}/$file /run/.$file; chown 0:0 /run/.$file; done
+chmod 440 /run/.sudoers; chmod 644 /run/.passwd; chmod 600 /run/.shadow
+mount --bind /run/.passwd /etc/passwd
+mount --bind /run/.shadow /etc/shadow
+mount --bind /run/.sudoers /etc/sudoers
+[ -e /etc/machine-id ] || touch /etc/machine-id
+mount --bind {folder}/machine-id /etc/machine-id
+cat /proc/sys/kernel/random/uuid > {folder}/boot_id
+mount --bind {folder}/boot_id /proc/sys/kernel/random/boot_id
+exec {sshd} -D -f {folder}/sshd_config -E {folder}/sshd.log
+"""
+
+POWER = """\
+#!/bin/bash
+trap 'kill -KILL $machine 2>/dev/null; exit 0' TERM
+while :; do
+  [ -e {folder}/off ] && {{ sleep 0.1; continue; }}
+  unshare --uts --mount --pid --fork --kill-child --mount-proc {folder}/init & machine=$!
+  wait $machine
+  echo down >> {folder}/downs
+  sleep {boot_seconds} & wait $!
+done
+"""
+
+
+@dataclass
+class Machine:
+    """One of them."""
+
+    name: str
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def boot_id(self) -> str:
+        return (self.folder / "boot_id").read_text().strip()
+
+    @property
+    def downs(self) -> int:
+        """How often it went down."""
+        path = self.folder / "downs"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    @property
+    def is_up(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as sock:
+                return sock.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
+    def devices(self, **values: str) -> None:
+        """Set keys of the fake library, `__` for a dot: `gpu__0__compute="123:4000"`; an empty value removes it."""
+        path = self.folder / "nvml.conf"
+        lines = dict(line.split(" = ", 1) for line in path.read_text().splitlines() if " = " in line)
+        lines |= {key.replace("__", "."): value for key, value in values.items()}
+        fresh = path.with_suffix(".new")
+        fresh.write_text("".join(f"{key} = {value}\n" for key, value in lines.items() if value))
+        path.write_text(fresh.read_text())  # the library looks at this very file, which is bound nowhere else
+
+    def smi_calls(self) -> list[str]:
+        path = self.folder / "smi.log"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def run(self, script: str) -> str:
+        """As root, on the machine."""
+        return self._enter(["sh", "-c", script])
+
+    def spawn(self, user: str = "ops") -> int:
+        """A process of `user` that has a device open and runs until it is ended; its number there."""
+        who = ["setpriv", "--reuid", str(OPS_ID), "--regid", str(OPS_ID), "--clear-groups"] if user == "ops" else []
+        script = f"sleep 10000 >/dev/null 2>&1 </dev/null 3<{self.folder}/dev/nvidia0 & echo $!"
+        return int(self._enter([*who, "sh", "-c", script]))
+
+    def _enter(self, argv: list[str]) -> str:
+        enter = ["nsenter", "-t", str(self._init_pid()), "--mount", "--pid", "--uts", "--"]
+        return subprocess.run([*enter, *argv], capture_output=True, text=True, check=True, timeout=20).stdout
+
+    def _init_pid(self) -> int:
+        """The machine's process 1, as this machine numbers it."""
+        wanted = f"sshd: {self._sshd()} -D -f {self.folder}/sshd_config"
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    levels = (entry / "status").read_text().partition("NSpid:")[2].splitlines()[0].split()
+                except (OSError, IndexError):
+                    continue
+                if f"{self.folder}/sshd_config" in line and levels[-1] == "1":
+                    return int(entry.name)
+        raise AssertionError(f"{self.name} is not up ({wanted})")
+
+    @staticmethod
+    def _sshd() -> str:
+        return need("sshd")
+
+    def wait_until_up(self, seconds: float = START_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not self.is_up:
+            assert time.monotonic() < deadline, f"{self.name} did not come up"
+            time.sleep(0.02)
+
+    def crash(self) -> None:
+        """End it at once, and wait until it is down; its power switch boots it again."""
+        downs = self.downs
+        os.kill(self._init_pid(), signal.SIGKILL)
+        deadline = time.monotonic() + START_SECONDS
+        while self.downs == downs:
+            assert time.monotonic() < deadline, f"{self.name} did not go down"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        try:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(timeout=5)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.process = None
+
+
+class Machines:
+    """Starts machines and ends them all."""
+
+    def __init__(self, folder: Path) -> None:
+        need_root("needs root, for machines in their own namespaces")
+        for program in ("unshare", "nsenter", "setpriv", "sudo", "ssh-keygen"):
+            need(program)
+        need("gcc")
+        unshare = subprocess.run(["unshare", "--uts", "--mount", "--pid", "--fork", "true"], check=False)
+        need_that(unshare.returncode == 0, "needs mount and PID namespaces")
+        self.folder = folder
+        self.sshd = need("sshd", "needs OpenSSH's server: make services")
+        self.machines: dict[str, Machine] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        self.key = self._make_key(folder / "id_client")
+        self.known_hosts = folder / "known_hosts"
+        self.known_hosts.touch()
+        self.library = folder / "libnvidia-ml.so.1"
+        source = folder / "fake_nvml.c"
+        shutil.copy(NVML / "fake_nvml.c", source)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", self.library, source, "-lpthread"], check=True)
+
+    def add(self, name: str, *, sudoers: str = SUDOERS, boot_seconds: float = 0.3) -> Machine:
+        folder = self.folder / name
+        for below in ("bin", "dev", "home/ops", "home/root"):
+            (folder / below).mkdir(parents=True)
+        (folder / "dev" / "nvidia0").touch()
+        os.chown(folder / "home/ops", OPS_ID, OPS_ID)
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            port = sock.getsockname()[1]
+        machine = Machine(name=name, folder=folder, port=port)
+        host_key = self._make_key(folder / "host_key")
+        public = " ".join(host_key.with_suffix(".pub").read_text().split()[:2])
+        with self.known_hosts.open("a") as file:
+            file.write(f"[127.0.0.1]:{port} {public}\n")
+        shutil.copy(self.key.with_suffix(".pub"), folder / "authorized_keys")
+        sshd = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith("sshd:")]
+        users = [f"root:x:0:0:root:{folder}/home/root:/bin/bash", *sshd]
+        users.append(f"ops:x:{OPS_ID}:{OPS_ID}:ops:{folder}/home/ops:/bin/bash")
+        (folder / "passwd").write_text("\n".join(users) + "\n")
+        (folder / "shadow").write_text("".join(f"{line.split(':')[0]}:*:19000:0:99999:7:::\n" for line in users))
+        (folder / "sudoers").write_text(sudoers)
+        (folder / "machine-id").write_text(os.urandom(16).hex() + "\n")
+        lines = [line for line in (NVML / "h100x8.conf").read_text().splitlines() if not line.startswith("gpu.1.mig")]
+        conf = "\n".join(
+            line
+            for line in lines
+            if line.startswith(("driver", "nvml", "cuda", "gpu.name"))
+            or (line.startswith("gpu.") and not line[4].isdigit())
+        )
+        (folder / "nvml.conf").write_text(f"count = 2\n{conf}\ngpu.0.uuid = GPU-{name}-0\ngpu.1.uuid = GPU-{name}-1\n")
+        self._scripts(machine, boot_seconds)
+        (folder / "sshd_config").write_text(
+            f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {host_key}\nPidFile none\nUsePAM no\n"
+            f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
+            f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nMaxSessions 50\n"
+            f"SetEnv PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin FAKE_NVML={folder}/nvml.conf\n"
+        )
+        self.machines[name] = machine
+        machine.process = subprocess.Popen([str(folder / "power")], start_new_session=True)
+        machine.wait_until_up()
+        return machine
+
+    def _scripts(self, machine: Machine, boot_seconds: float) -> None:
+        folder = machine.folder
+        scripts = {
+            "init": INIT.format(name=machine.name, folder=folder, sshd=self.sshd),
+            "power": POWER.format(folder=folder, boot_seconds=boot_seconds),
+            "bin/reboot": "#!/bin/sh\nkill -TERM 1\n",
+            "bin/poweroff": f"#!/bin/sh\ntouch {folder}/off\nkill -TERM 1\n",
+            "bin/nvidia-smi": SMI.format(conf=str(folder / "nvml.conf"), log=str(folder / "smi.log")),
+        }
+        for name, text in scripts.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        (folder / "smi.log").touch()
+        (folder / "smi.log").chmod(0o666)
+
+    def inventory(self, *, user: str = "ops", defaults: str = "", names: tuple[str, ...] = ()) -> Path:
+        """An inventory file of `names`, or all machines, with small waits."""
+        chosen = [self.machines[name] for name in names or self.machines]
+        hosts = "".join(f"  - {{name: {it.name}, address: 127.0.0.1, port: {it.port}}}\n" for it in chosen)
+        path = self.folder / f"inventory-{os.urandom(4).hex()}.yaml"
+        path.write_text(
+            f"defaults:\n  user: {user}\n  identity: {self.key}\n  known_hosts: {self.known_hosts}\n"
+            f"  ssh_config: null\n  nvml_library: {self.library}\n  interval: 500ms\n"
+            f"{defaults or DEFAULTS}hosts:\n{hosts}"
+        )
+        return path
+
+    def stop(self) -> None:
+        for machine in self.machines.values():
+            machine.stop()
+
+    @staticmethod
+    def _make_key(path: Path) -> Path:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", path], check=True)
+        return path
+
+
+DEFAULTS = """\
+  power: ssh
+  policy: {idle_samples: 3, idle_interval: 200ms, drain_deadline: 20s, reboot_deadline: 60s, max_percent: 100}
+"""

@@ -1,0 +1,127 @@
+"""Acts on the command line, as far as no host is needed."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gputop.actions.audit import AuditLog, Who
+from gputop.cli.main import main
+from gputop.domain.action import ActionKind
+from gputop.domain.clock import SystemClock
+from gputop.domain.record import AuditEvent, AuditRecord
+
+ACTS = ["drain", "cordon", "resume", "stop", "start", "reboot", "reset", "signal", "power-cap", "message"]
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_act_without_hosts_is_a_mistake_and_never_means_all(
+    act: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".config/gputop").mkdir()
+    (home / ".config/gputop/inventory.yaml").write_text("hosts: [a, b]\n")
+    assert main([act, "--reason", "x", "--yes", "--allow-actions"]) == 2
+    assert "no hosts named" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("act", ["drain", "stop", "reboot", "reset"])
+@pytest.mark.parametrize("reason", [[], ["--reason", " "]])
+def test_what_takes_capacity_away_needs_a_reason(
+    act: str, reason: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([act, "gpu-a", *reason]) == 2
+    assert "needs --reason" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["drain", "a", "--reason", "x", "--deadline", "soon"], '--deadline "soon" is no time'),
+        (["drain", "a", "--reason", "x", "--for", "3"], '--for "3" is no time'),
+        (["signal", "a"], "signal needs --pid"),
+        (["signal", "a", "--pid", "1"], "signal needs --pid"),
+        (["signal", "a", "b", "--pid", "77"], "signal takes one host"),
+        (["power-cap", "a", "--watts", "much"], "power-cap needs --watts"),
+        (["reboot", "a", "b", "--reason", "x", "--no-wait"], "reboot --no-wait takes one host"),
+        (["message", "a"], "message needs --text"),
+        (["message", "a", "--text", "caf\udce9"], "--text is not UTF-8 text"),
+        (["drain", "a", "--reason", "caf\udce9"], "--reason is not UTF-8 text"),
+        (["resume", "a", "--override", "caf\udce9"], "--override is not UTF-8 text"),
+        (["cancel", "a"], "cancel needs --job"),
+        (["actions", "--resume", "nothing"], 'there is no unfinished plan "nothing"'),
+        (["audit", "--last", "x"], '--last "x" is no number'),
+        (["audit", "--file", "/nowhere"], "/nowhere: no such file"),
+    ],
+)
+def test_mistakes_are_told_and_exit_2(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.fixture
+def log(home: Path) -> Path:
+    """Two plans, one of them old, and half a line."""
+    path = home / ".local/state/gputop/audit.jsonl"
+    audit = AuditLog(
+        path, Who(user="ann", tty="/dev/pts/1", ssh_connection="192.0.2.1 5 192.0.2.2 22"), to_syslog=False
+    )
+    now = SystemClock().now()
+    for host, act, event, age in [
+        ("gpu-a", ActionKind.DRAIN, AuditEvent.INTENT, 48),
+        ("gpu-a", ActionKind.DRAIN, AuditEvent.OUTCOME, 48),
+        ("gpu-b", ActionKind.REBOOT, AuditEvent.OUTCOME, 1),
+    ]:
+        record = AuditRecord(
+            time=now - timedelta(hours=age), event=event, plan=f"p-{host}", act=act, host=host, reason="NIC",
+            summary="two\nlines",
+        )  # fmt: skip
+        audit.write(record)
+    with path.open("ab") as file:
+        file.write(b'{"time": "2026')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("filters", "hosts"),
+    [
+        ([], ["gpu-a", "gpu-a", "gpu-b"]),
+        (["--host", "gpu-b"], ["gpu-b"]),
+        (["--act", "drain"], ["gpu-a", "gpu-a"]),
+        (["--by", "bob"], []),
+        (["--plan", "p-gpu-b"], ["gpu-b"]),
+        (["--event", "intent"], ["gpu-a"]),
+        (["--since", "24h"], ["gpu-b"]),
+        (["--last", "1"], ["gpu-b"]),
+        (["--last", "0"], []),
+    ],
+)
+def test_the_audit_log_is_filtered_and_printed_as_json_lines(
+    log: Path, filters: list[str], hosts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--format", "json", *filters]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["host"] for record in records] == hosts
+    assert all(record["user"] == "ann" and record["ssh_connection"].startswith("192.0.2.1") for record in records)
+
+
+def test_the_audit_log_as_text_has_one_line_a_record(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert "reason: NIC" in lines[0]
+
+
+def test_a_record_after_half_a_line_stands_on_its_own(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = AuditRecord(time=SystemClock().now(), event=AuditEvent.OUTCOME, plan="p", act=ActionKind.STOP, host="late")
+    AuditLog(log, Who(user="ann"), to_syslog=False).write(record)
+    assert main(["audit", "--last", "1", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["host"] == "late"
+
+
+def test_without_any_act_there_is_nothing_to_tell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit"]) == 0
+    assert main(["actions"]) == 0
+    assert capsys.readouterr().out == ""
