@@ -39,7 +39,9 @@ _PROGRAMS = "|".join(re.escape(name) for name in _NAMES)
 _COMMAND = re.compile(
     r"[ \t]*(?:[^\n|│┃]{0,200}?[$#>%❯➜][ \t]*)?"
     r"(?:(?:sudo|time|watch|timeout|command|ssh|srun|kubectl|docker|podman)\b[^\n|│┃]{0,200}?[ \t/])?"
-    r"(?:[\w./~\\:-]*[/\\])?(?:" + _PROGRAMS + r")(?:\.exe)?(?:[ \t]+-{0,2}[A-Za-z][^\n:|│┃]*|[ \t]+-[^\n]*)?[ \t]*$"
+    r"(?:[\w./~\\:-]*[/\\])?(?:"
+    + _PROGRAMS
+    + r")(?:\.exe)?(?:[ \t]+-{0,2}[A-Za-z][^\n:|│┃]*|[ \t]+-[^\n]*)?(?:[ \t]*[|&;>][^\n]*)?[ \t]*$"
 )
 
 

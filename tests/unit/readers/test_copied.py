@@ -145,6 +145,15 @@ def test_several_outputs_in_one_text_are_one_host() -> None:
     assert [event["code"] for event in sample["events"]] == [31]
 
 
+def test_a_command_whose_output_went_through_another_is_a_command() -> None:
+    sample = read_text(
+        "$ nvidia-smi -L | head\nGPU 0: NVIDIA L40S (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
+        f"$ nvidia-smi | head -20; date\n{TABLE}"
+    )
+    [row] = sample["devices"]
+    assert (row["uuid"][:12], row["temperature_celsius"]) == ("GPU-11111111", 33)
+
+
 def test_the_newer_of_two_tables_counts() -> None:
     newer = TABLE.replace("33C", "71C").replace(" 7% ", "93% ")
     [row] = read_text(f"$ nvidia-smi\n{TABLE}$ nvidia-smi\n{newer}")["devices"]
