@@ -62,7 +62,10 @@ def append_line(path: Path, line: bytes) -> None:
     is_new = not path.exists()
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
     try:
-        size = os.fstat(descriptor).st_size
+        before = os.fstat(descriptor)
+        if before.st_mode & 0o077:
+            os.fchmod(descriptor, FILE_MODE)
+        size = before.st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = b"\n" + line
         written = os.write(descriptor, line)

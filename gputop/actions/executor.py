@@ -343,7 +343,9 @@ class Executor:
         if step.waits or nobody_waits:
             return _result(step, StepState.PENDING, check, None, performed)
         if check.state is CheckState.UNKNOWN:
-            return _result(step, StepState.UNVERIFIED, check, None, performed)
+            problem = performed.problem if performed is not None else None
+            said = f"{problem.summary}; {check.summary}" if problem is not None else None
+            return _result(step, StepState.UNVERIFIED, check, said, performed)
         why = f"not reached within {step.deadline_seconds:g} s: {check.summary}"
         return _result(step, StepState.FAILED, check, why, performed)
 
@@ -362,7 +364,8 @@ class Executor:
             async with asyncio.timeout(step.deadline_seconds):
                 return await actor.perform(host, step)
         except TimeoutError:
-            return Performed(ok=False, pending=True, output="")  # it may have worked: the check can tell
+            problem = Problem(kind=ProblemKind.TIMED_OUT, summary=f"no end within {step.deadline_seconds:g} s")
+            return Performed(ok=False, pending=True, problem=problem)  # it may have worked: the check can tell
         except Exception as error:  # what it did before is not known: the check can tell
             log.exception("%s: %s", host, step.id)
             problem = Problem(kind=ProblemKind.INTERNAL, summary=f"internal error: {type(error).__name__}: {error}")

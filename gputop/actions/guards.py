@@ -22,7 +22,7 @@ from gputop.domain.action import (
     Refusal,
     Verdict,
 )
-from gputop.domain.backend import CommandPower, Ec2, Ipmi, Redfish
+from gputop.domain.backend import CommandPower, Ec2, Ipmi, Kubernetes, Redfish, Slurm
 from gputop.domain.host import HostSpec
 
 REMOVES = frozenset(
@@ -48,6 +48,18 @@ OUT_OF_BAND = frozenset({ActionKind.STOP, ActionKind.REBOOT})
 
 SWITCHES = frozenset({ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.START, ActionKind.REBOOT})
 """Acts of power providers."""
+
+SCHEDULED = frozenset(
+    {
+        ActionKind.CORDON,
+        ActionKind.DRAIN,
+        ActionKind.RESUME,
+        ActionKind.REBOOT,
+        ActionKind.CANCEL,
+        ActionKind.REQUEUE,
+    }
+)
+"""Acts of schedulers."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -152,12 +164,14 @@ def _of_namesakes(plan: Plan, spec: HostSpec, around: Surroundings) -> Iterator[
         if _is_protected(other) and _place(other) == _place(spec):
             summary = f"it is {other.name} by another name, which is protected"
             yield Refusal(guard="protected", summary=summary, host=spec.name)
-    switch = _switch(spec)
-    if plan.request.kind in SWITCHES and switch is not None:
-        for other in others:
-            if _switch(other) == switch:
-                summary = f"its power settings are those of {other.name} too: which of them they switch is not known"
-                yield Refusal(guard="twin", summary=summary, host=spec.name, hint="correct the inventory")
+    kind, switch, node = plan.request.kind, _switch(spec), _node(spec)
+    for other in others:
+        if kind in SWITCHES and switch is not None and _switch(other) == switch:
+            summary = f"its power settings are those of {other.name} too: which of them they switch is not known"
+            yield Refusal(guard="twin", summary=summary, host=spec.name, hint="correct the inventory")
+        if kind in SCHEDULED and node is not None and _node(other) == node:
+            summary = f"its node in the scheduler is that of {other.name} too: which of them it is is not known"
+            yield Refusal(guard="twin", summary=summary, host=spec.name, hint="correct the inventory")
 
 
 def _place(spec: HostSpec) -> tuple[object, ...]:
@@ -178,6 +192,16 @@ def _switch(spec: HostSpec) -> tuple[object, ...] | None:
         case CommandPower(id=own, status=status):
             instance = own or spec.labels.get("instance_id")
             return ("command", status, instance) if instance and "{" not in instance else None
+    return None
+
+
+def _node(spec: HostSpec) -> tuple[object, ...] | None:
+    """The node that the inventory names for this one host; `None` where it is found, or the settings fit many."""
+    match spec.scheduler:
+        case Slurm(node=str(node), via=via) if "{" not in node:
+            return "slurm", via, node
+        case Kubernetes(node=str(node), context=context) if "{" not in node:
+            return "kubernetes", context, node
     return None
 
 

@@ -255,7 +255,7 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
             _print(args, done.proposal, None)
             return diagnostics.fail("things changed since the plan was made: nothing was done", code=Exit.REFUSED)
         case NotConfirmed():
-            return diagnostics.fail("a reason is needed: nothing was done", "--reason TEXT", code=Exit.REFUSED)
+            return diagnostics.fail("a reason is needed: nothing was done", "--reason TEXT")
     _print(args, proposal, done)
     return exit_code(done, waited=not getattr(args, "no_wait", False))
 

@@ -150,9 +150,12 @@ class GputopApp(Acting, inherit_bindings=False):
         self.draw_all()
 
     def draw_all(self) -> None:
-        screen = self.screen
-        if isinstance(screen, CommandScreen) and screen.is_mounted:
-            screen.draw()
+        """Draw the screen in front, and the one under a dialog."""
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, CommandScreen):
+                if screen.is_mounted:
+                    screen.draw()
+                return
 
     def say(self, text: str) -> None:
         """One line for the user in place of the key hints, gone by itself."""

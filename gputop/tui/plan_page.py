@@ -7,6 +7,7 @@ from gputop.catalog import format as show
 from gputop.catalog.text import clean, wrap
 from gputop.domain.action import (
     ActionKind,
+    Block,
     Confirm,
     Deny,
     HostPlan,
@@ -76,8 +77,10 @@ def plan_lines(plan: Plan, verdict: Verdict, look: Look, width: int) -> list[Spa
             hint = f"  → {clean(refusal.hint)}" if refusal.hint else ""
             text = f"{where}{clean(refusal.summary)} ({refusal.guard}){hint}"
             lines += labeled("✕", "bad", text, "text", width, label_width=3)
+    said = {(refusal.host, refusal.summary) for refusal in verdict.refusals} if isinstance(verdict, Deny) else set()
     for host in plan.hosts:
-        lines += _host_lines(plan, host, width)
+        blocks = [block for block in host.blocks if (host.host, block.summary) not in said]
+        lines += _host_lines(plan, host, blocks, width)
     if len(plan.hosts) > 1:
         first = f"first {remote(plan.hosts[0].host)} alone, then {plan.at_once} at a time; stop at the first failure"
         lines.append(((f" {first}", "dim"),))
@@ -86,11 +89,11 @@ def plan_lines(plan: Plan, verdict: Verdict, look: Look, width: int) -> list[Spa
     return [look.plain(line) for line in lines]
 
 
-def _host_lines(plan: Plan, host: HostPlan, width: int) -> list[Spans]:
+def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int) -> list[Spans]:
     age = "no reading of now" if host.data_age_seconds is None else f"data {show.age(host.data_age_seconds)} old"
     name: Spans = ((f" {remote(host.host)}", "strong"), (f"   {remote(host.now, host.state.value)}", "text"))
     lines = [spread(name, ((f"{age} ", "dim" if host.data_age_seconds is not None else "warn"),), width)]
-    for block in host.blocks:
+    for block in blocks:
         hint = f"  → {clean(block.hint)}" if block.hint else ""
         lines += labeled("blocks", "bad", clean(block.summary) + hint, "text", width)
     for loss in host.losses:

@@ -453,3 +453,12 @@ def test_an_unfinished_plan_whose_inventory_is_gone_can_be_forgotten(
     assert gputop("actions", "--forget", plan).returncode == 0
     assert "unfinished" not in gputop("actions").stdout
     assert audit_of(gputop, "--host", "gpu-a")[-1]["result"] == "forgotten"
+
+
+def test_what_loses_something_needs_a_reason_too(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    pid = machine.spawn()
+    ran = gputop("signal", "-f", inventory, "gpu-a", *DO, "--pid", str(pid))
+    assert ran.returncode == 2
+    assert "a reason is needed: nothing was done" in ran.stderr
+    assert machine.run(f"kill -0 {pid} && echo alive") == "alive\n"
+    machine.run(f"kill {pid}")

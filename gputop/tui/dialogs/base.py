@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input
 
+from gputop.tui.draw import Spans, spread
 from gputop.tui.widgets.painted import PAINT_CLASSES, Lines, Page
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Dialog(ModalScreen[T]):
         Binding("right", "app.focus_next", show=False),
     ]
 
+    _title_spans: Spans = ()
+
     @property
     def gputop(self) -> GputopApp:
         from gputop.tui.app import GputopApp
@@ -67,6 +70,7 @@ class Dialog(ModalScreen[T]):
     def action_scroll_text(self, lines: int) -> None:
         for page in self.query(Page):
             page.scroll_relative(y=lines, animate=False)
+        self.call_after_refresh(self.draw_title)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "cancel":
@@ -82,14 +86,31 @@ class Dialog(ModalScreen[T]):
         self.gputop.touch()
 
     def show_title(self, title: str, note: str = "") -> None:
-        """The first line."""
-        look = self.gputop.look
-        spans = ((f" {title} ", "title"), (f" {note}", "warn")) if note else ((f" {title} ", "title"),)
-        self.query_one("#dialog-title", Lines).show([look.plain(spans)])
+        """The first line; what of the text cannot be seen stands at its end."""
+        self._title_spans = ((f" {title} ", "title"), (f" {note}", "warn")) if note else ((f" {title} ", "title"),)
+        self.draw_title()
+
+    def draw_title(self) -> None:
+        """Draw the first line again: the text was scrolled, or its place has another size."""
+        page = self.query_one("#dialog-text", Page)
+        lines, top, height = page.virtual_size.height, page.scroll_offset.y, page.size.height
+        right: Spans = ()
+        if 0 < height < lines:
+            right = (("↑ ↓ ", "key"), (f"lines {top + 1} to {top + height} of {lines} ", "warn"))
+        title = self.query_one("#dialog-title", Lines)
+        width = title.size.width
+        title.show([self.gputop.look.plain(spread(self._title_spans, right, width) if width else self._title_spans)])
+
+
+class DialogText(Page):
+    """The text of a dialog: scrolled by the arrow keys, without ever taking the focus."""
+
+    can_focus = False
+
+    def on_resize(self) -> None:
+        if isinstance(self.screen, Dialog):
+            self.screen.draw_title()
 
 
 def text_page() -> Page:
-    """The text of a dialog: scrolled by the arrow keys, without ever taking the focus."""
-    page = Page(id="dialog-text", ground="head")
-    page.can_focus = False
-    return page
+    return DialogText(id="dialog-text", ground="head")

@@ -38,6 +38,8 @@ class PlanDialog(Dialog[Work]):
         self.proposal: Proposal | None = None
         self.said: Spans = ()
         """What happened last: why it was not begun."""
+        self._is_handed_on = False
+        """The plan is with the gate: no other takes its place."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
@@ -46,7 +48,7 @@ class PlanDialog(Dialog[Work]):
             yield Lines(id="dialog-said", ground="head")
             with Horizontal(id="reason-line", classes="asks"):
                 yield Lines(id="reason-label", ground="head")
-                yield Entry(id="reason", placeholder="why; goes into the audit log and to the scheduler")
+                yield Entry(id="reason", placeholder="why; for the audit log and the scheduler")
             with Horizontal(id="phrase-line", classes="asks"):
                 yield Lines(id="phrase-label", ground="head")
                 yield Entry(id="phrase")
@@ -64,7 +66,7 @@ class PlanDialog(Dialog[Work]):
     def _look(self) -> None:
         self.proposal = None
         self._draw()
-        self.run_worker(self._propose(), exclusive=True)
+        self.run_worker(self._propose(), exclusive=True, group="plan")
 
     async def _propose(self) -> None:
         """Make the plan. One that rests on the same facts as before takes its place without more ado."""
@@ -72,6 +74,8 @@ class PlanDialog(Dialog[Work]):
         assert desk is not None
         before = self.proposal
         found = await desk.propose(self.request)
+        if self._is_handed_on:
+            return
         if isinstance(found, Problem):
             self.said = ((f" ✕ {remote(found.summary)}", "bad"),)
             self._draw()
@@ -86,9 +90,9 @@ class PlanDialog(Dialog[Work]):
     def on_descendant_blur(self) -> None:
         """The reason was typed: it stands in what will be run, so that must be shown."""
         reason = self.query_one("#reason", Input).value.strip()
-        if self.proposal is not None and reason != self.request.reason:
+        if self.proposal is not None and reason != self.request.reason and not self._is_handed_on:
             self.request = structs.replace(self.request, reason=reason)
-            self.run_worker(self._propose(), exclusive=True)
+            self.run_worker(self._propose(), exclusive=True, group="plan")
 
     def _show(self, proposal: Proposal) -> None:
         self.proposal = proposal
@@ -136,7 +140,7 @@ class PlanDialog(Dialog[Work]):
         proposal = self.proposal
         typed, reason = self.query_one("#phrase", Input).value, self.query_one("#reason", Input).value
         is_ready = proposal is not None and is_confirmed(proposal.verdict, typed, reason)
-        self.query_one("#go", Button).disabled = not is_ready
+        self.query_one("#go", Button).disabled = not is_ready or self._is_handed_on
 
     def on_input_changed(self) -> None:
         self._judge()
@@ -149,15 +153,17 @@ class PlanDialog(Dialog[Work]):
             self.chosen("go")
 
     def chosen(self, button: str) -> None:
-        if self.proposal is not None:
+        if self.proposal is not None and not self._is_handed_on:
+            self._is_handed_on = True
             self.query_one("#go", Button).disabled = True
-            self.run_worker(self._carry_out(self.proposal), exclusive=True)
+            self.run_worker(self._carry_out(self.proposal), group="deed")
 
     async def _carry_out(self, proposal: Proposal) -> None:
         desk = self.gputop.desk
         assert desk is not None
         typed, reason = self.query_one("#phrase", Input).value, self.query_one("#reason", Input).value.strip()
         done = await desk.begin(proposal, typed=typed, reason=reason)
+        self._is_handed_on = False
         match done:
             case Work():
                 self.dismiss(done)

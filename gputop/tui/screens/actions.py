@@ -38,6 +38,7 @@ class ActionsScreen(PageScreen):
         self._cursor: Work | str | None = None
         """A work, or the id of an unfinished plan."""
         self._line = 0
+        self._under_way = 0
 
     def on_mount(self) -> None:
         self.set_interval(READ_SECONDS, self._read_again)
@@ -52,6 +53,7 @@ class ActionsScreen(PageScreen):
         desk = self.gputop.desk
         if desk is None:
             return
+        self._under_way = len(desk.running)
         folder = desk.state_folder
         own = {work.plan.id for work in desk.running}
         self.ledger = Ledger(
@@ -84,6 +86,8 @@ class ActionsScreen(PageScreen):
     def body(self, look: Look, width: int) -> list[Spans]:
         if self.gputop.desk is None:
             return [((" ", "text"),), (("  There is nothing to act on here.", "dim"),)]
+        if len(self.gputop.desk.running) != self._under_way:
+            self._read()
         lines, self._line = actions_lines(self.ledger, self._place(), look, width)
         return lines
 

@@ -17,7 +17,7 @@ from gputop.actions.lease import is_over, leases
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import BackEnds
-from gputop.domain.action import ActionKind, Confirm, Deny, OutcomeState, Progress
+from gputop.domain.action import ActionKind, Confirm, Deny, Goal, OutcomeState, Progress
 from gputop.domain.call import CommandResult, RunHere, RunOn
 from gputop.domain.host import Host
 from gputop.domain.problem import Problem
@@ -227,3 +227,15 @@ async def test_a_drain_is_not_proven_by_the_readings_of_another_machine(site: Si
     [outcome] = await site.acts.carry_out(proposal, typed="gpu-01", listen=moved)  # type: ignore[misc]
     assert outcome.state is OutcomeState.FAILED
     assert "another machine answers under this name now" in outcome.summary
+
+
+async def test_a_process_cannot_speak_to_everybody_by_its_name(site: Site) -> None:
+    process = a_process(name="python\nall:go home")
+    host = a_host(processes=[process])
+    scheduler = MarkerScheduler({host.name: host.spec}, site.machine, site.clock)
+    node = (await scheduler.observe([host]))[host.name]
+    steps = scheduler.drain_steps(node, a_request())
+    assert isinstance(steps, tuple)
+    [told] = [step.call.stdin for step in steps if step.goal is Goal.TOLD and isinstance(step.call, RunOn)]
+    assert "python all:go home (pid 4242, GPU 0)" in told
+    assert [line for line in told.splitlines() if line.startswith("all:go")] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -421,3 +422,22 @@ async def test_a_reboot_that_nobody_waits_for_is_pending(lab: Lab) -> None:
     [outcome] = await lab.executor.execute(plan, wait=False)
     assert (outcome.state, outcome.summary) == (OutcomeState.PENDING, "reboot: silence")
     assert lab.calls == [("a", "reboot")]
+
+
+async def test_a_call_that_does_not_end_is_told_as_such(lab: Lab) -> None:
+    async def hang(host: str, step: Step) -> Performed:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    lab.perform = hang  # type: ignore[method-assign]
+    lab.answer = lambda host, step: UNKNOWN
+    [outcome] = await lab.executor.execute(a_plan_of(a_step(deadline_seconds=0.01, check_first=False)))
+    assert outcome.state is OutcomeState.UNVERIFIED
+    assert outcome.summary == "one: no end within 0.01 s; silence"
+
+
+async def test_an_audit_log_that_others_may_read_or_write_is_closed_to_them(lab: Lab) -> None:
+    lab.audit.path.touch()
+    lab.audit.path.chmod(0o666)
+    await lab.executor.execute(a_plan_of(a_step()))
+    assert stat.S_IMODE(lab.audit.path.stat().st_mode) == 0o600

@@ -17,7 +17,7 @@ from gputop.domain.action import (
     HostIdentity,
     Verdict,
 )
-from gputop.domain.backend import CommandPower, Ec2, Ipmi, Redfish, SshPower
+from gputop.domain.backend import CommandPower, Ec2, Ipmi, Kubernetes, Redfish, Slurm, SshPower
 from gputop.domain.link import LinkState
 from tests.fakes.acts import (
     a_host,
@@ -285,3 +285,24 @@ def test_readings_of_another_machine_than_commands_reach_are_no_ground_to_act() 
     plan = a_plan(a_request(ActionKind.DRAIN), evidence)
     assert plan.hosts[0].steps == ()
     assert "identity" in guards_of(judge(plan, some_surroundings(plan, evidence)))
+
+
+@pytest.mark.parametrize("act", ["drain", "cordon", "resume", "reboot"])
+@pytest.mark.parametrize(
+    ("scheduler", "is_shared"),
+    [
+        (Slurm(node="gpu01"), True),
+        (Kubernetes(context="prod", node="gpu01"), True),
+        (Slurm(node="{host}-ib"), False),
+        (Slurm(), False),
+    ],
+)
+def test_a_node_that_the_inventory_gives_to_two_hosts_is_not_acted_on(
+    scheduler: Any, is_shared: bool, act: str
+) -> None:
+    request, evidence = every_act()[act]
+    plan = a_plan(request, evidence)
+    spec = structs.replace(evidence.host.spec, scheduler=scheduler)
+    other = structs.replace(spec, name="gpu-02", address="192.0.2.2")
+    around = some_surroundings(plan, evidence, specs={spec.name: spec, other.name: other})
+    assert ("twin" in guards_of(judge(plan, around))) is is_shared

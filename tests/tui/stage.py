@@ -1,0 +1,130 @@
+"""The app on hosts without a scheduler whose acts really go through gate and executor, up to the programs on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from gputop.actions.acts import Acts
+from gputop.actions.audit import AuditLog, Who, read_records
+from gputop.actions.desk import Desk
+from gputop.actions.executor import Executor
+from gputop.actions.lock import ActionLock
+from gputop.actions.onhost import HostActor
+from gputop.actions.plan import BackEnds
+from gputop.domain.call import CommandResult, RunHere, RunOn
+from gputop.domain.host import Host
+from gputop.domain.reading import ProcessReading
+from gputop.fleet.fleet import Fleet
+from gputop.fleet.series import SeriesStore
+from gputop.schedulers.none import MARKER, MarkerScheduler
+from gputop.tui.app import GputopApp, ScreenOptions
+from tests.fakes.acts import BOOT, LabPower, a_host
+from tests.fakes.clock import START, ManualClock
+from tests.tui.builders import dark
+
+
+class Machines:
+    """A Runner and an Observer."""
+
+    def __init__(self, names: Sequence[str], clock: ManualClock) -> None:
+        self._clock = clock
+        self.markers: dict[str, str] = {}
+        self.ran: list[str] = []
+        """`WORD HOST` of each program that changed a host."""
+        self.hosts: dict[str, Host] = {}
+        for name in names:
+            host = a_host(name)
+            policy = structs.replace(host.spec.policy, wall=False)
+            self.hosts[name] = structs.replace(host, spec=structs.replace(host.spec, policy=policy))
+        self.answers = asyncio.Event()
+        """Cleared: looks wait."""
+        self.answers.set()
+
+    def busy(self, name: str, *processes: ProcessReading) -> None:
+        host = self.hosts[name]
+        frame = structs.replace(host.frame, processes=processes)  # type: ignore[type-var]
+        self.hosts[name] = structs.replace(host, frame=frame)
+
+    async def run(self, call: RunHere | RunOn, *, deadline_seconds: float) -> CommandResult:
+        assert isinstance(call, RunOn)
+        text, said = " ".join(call.argv), ""
+        if call.argv[0] == "install" and MARKER in text:
+            self.markers[call.host] = call.stdin
+            self.ran.append(f"mark {call.host}")
+        elif call.argv[:2] == ("rm", "-f"):
+            self.markers.pop(call.host, None)
+            self.ran.append(f"unmark {call.host}")
+        elif "boot_id" in text:
+            said = f"{BOOT}\nmachine-of-{call.host}\n"
+        elif MARKER in text:
+            said = self.markers.get(call.host) or "none\n"
+        elif "wall" in text:
+            self.ran.append(f"tell {call.host}")
+        return CommandResult(exit_status=0, stdout=said.encode())
+
+    async def look(self, hosts: Sequence[str]) -> Mapping[str, Host]:
+        await self.answers.wait()
+        now = self._clock.now()
+        for name in hosts:
+            if (frame := self.hosts[name].frame) is not None:
+                frame = structs.replace(frame, sampled_at=now, received_at=now)
+                self.hosts[name] = structs.replace(self.hosts[name], frame=frame)
+        return {name: self.hosts[name] for name in hosts}
+
+    async def known(self, hosts: Sequence[str]) -> Mapping[str, Host]:
+        return {name: self.hosts[name] for name in hosts}
+
+
+class Stage:
+    """Three hosts, a desk, and the app in front of them."""
+
+    def __init__(self, folder: Path, *, allowed: bool = True, **options: Any) -> None:
+        self.folder = folder
+        self.clock = ManualClock()
+        self.machines = machines = Machines(["gpu-01", "gpu-02", "gpu-03"], self.clock)
+        specs = {name: host.spec for name, host in machines.hosts.items()}
+        scheduler = MarkerScheduler(specs, machines, self.clock)
+        host_actor = HostActor(machines, machines, specs)
+        audit = AuditLog(folder / "audit.jsonl", Who(user="ann"), to_syslog=False)
+
+        def actor_of(host: str, actor: str) -> Any:
+            return scheduler if actor == "scheduler" else host_actor
+
+        self.lock = ActionLock(self.clock, allowed=allowed)
+        acts = Acts(
+            specs=specs,
+            back_ends=dict.fromkeys(specs, BackEnds(scheduler=scheduler, power=LabPower())),
+            observer=machines,
+            runner=machines,
+            host_actor=host_actor,
+            executor=Executor(actor_of, host_actor.identify, audit, folder, self.clock),
+            audit=audit,
+            lock=self.lock,
+            clock=self.clock,
+            state_folder=folder,
+        )
+        self.desk = Desk(acts, accept=lambda _: None, close=self._closed, state_folder=folder,
+                         audit_path=folder / "audit.jsonl", may_unlock=allowed)  # fmt: skip
+        self.closed = False
+        look = ScreenOptions(theme=dark(), zone=UTC, title="test", **options)
+        self.app = GputopApp(look, fixed=(self.fleet, SeriesStore()))
+        self.app.call_later(self.app.take_desk, self.desk)
+
+    async def _closed(self) -> None:
+        self.closed = True
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet(as_of=START, hosts=dict(self.machines.hosts))
+
+    def events(self) -> list[str]:
+        return [f"{record.event.value} {record.act.value}" for record in read_records(self.folder / "audit.jsonl")]
+
+    def shown(self) -> str:
+        return "\n".join(self.app.screen_lines())
