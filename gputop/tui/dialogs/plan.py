@@ -11,7 +11,7 @@ from textual.widgets import Button, Input
 from gputop.actions.acts import Expired, NotConfirmed, Proposal
 from gputop.actions.desk import Work
 from gputop.actions.guards import is_confirmed
-from gputop.domain.action import ActionRequest, Allow, Confirm, Deny
+from gputop.domain.action import ActionKind, ActionRequest, Allow, Confirm, Deny
 from gputop.domain.problem import Problem
 from gputop.tui.dialogs.base import Dialog, Entry, text_page
 from gputop.tui.draw import Spans, remote
@@ -21,6 +21,9 @@ from gputop.tui.widgets.painted import Lines, Page
 EDGE = 4
 """Cells that the frame and its padding take."""
 
+
+MAY_OVERRIDE = frozenset({ActionKind.RESUME, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.REBOOT})
+"""Acts with checks that a person may set aside: fitness for work, being drained, a host that is silent."""
 
 CHANGED: Spans = ((" ▲ things have changed meanwhile: this is the plan now", "warn"),)
 
@@ -49,11 +52,15 @@ class PlanDialog(Dialog[Work]):
             with Horizontal(id="reason-line", classes="asks"):
                 yield Lines(id="reason-label", ground="head")
                 yield Entry(id="reason", placeholder="why; for the audit log and the scheduler")
+            with Horizontal(id="override-line", classes="asks"):
+                yield Lines(id="override-label", ground="head")
+                yield Entry(id="override", placeholder="why checks that say no are set aside; empty: they count")
             with Horizontal(id="phrase-line", classes="asks"):
                 yield Lines(id="phrase-label", ground="head")
                 yield Entry(id="phrase")
             with Horizontal(id="dialog-buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
+                yield Button("Agree to these losses", id="agree", compact=True)
                 yield Button(verb(self.request.kind).split()[0], id="go", compact=True, disabled=True)
 
     def on_mount(self) -> None:
@@ -88,11 +95,23 @@ class PlanDialog(Dialog[Work]):
             self._show(found)
 
     def on_descendant_blur(self) -> None:
-        """The reason was typed: it stands in what will be run, so that must be shown."""
-        reason = self.query_one("#reason", Input).value.strip()
-        if self.proposal is not None and reason != self.request.reason and not self._is_handed_on:
-            self.request = structs.replace(self.request, reason=reason)
+        """What was typed stands in what will be run, or decides what counts, so the plan must show it."""
+        reason, override = self._value("reason"), self._value("override")
+        if (reason, override) != (self.request.reason, self.request.override):
+            self._ask_again(structs.replace(self.request, reason=reason, override=override))
+
+    def _ask_again(self, request: ActionRequest) -> None:
+        if self.proposal is not None and not self._is_handed_on:
+            self.request = request
             self.run_worker(self._propose(), exclusive=True, group="plan")
+
+    def _value(self, entry: str) -> str:
+        return self.query_one(f"#{entry}", Input).value.strip()
+
+    def _consents(self) -> frozenset[str]:
+        """What a person may agree to, so that it stands in the way no more."""
+        hosts = self.proposal.plan.hosts if self.proposal is not None else ()
+        return frozenset(block.consent for host in hosts for block in host.blocks if block.consent is not None)
 
     def _show(self, proposal: Proposal) -> None:
         self.proposal = proposal
@@ -125,8 +144,11 @@ class PlanDialog(Dialog[Work]):
         can = isinstance(verdict, Allow | Confirm)
         asks = isinstance(verdict, Confirm)
         self.query_one("#reason-line").display = asks
+        self.query_one("#override-line").display = proposal is not None and self.request.kind in MAY_OVERRIDE
+        self.query_one("#agree").display = bool(self._consents())
         self.query_one("#phrase-line").display = asks
         self.query_one("#go").display = can
+        self.query_one("#override-label", Lines).show([((" Set aside", "strong"), (" (may be given)", "dim"))])
         if isinstance(verdict, Confirm):
             must = "must" if verdict.reason_required else "may"
             what = "the name of the host" if len(self.request.hosts) == 1 else "the number of hosts"
@@ -138,8 +160,12 @@ class PlanDialog(Dialog[Work]):
 
     def _judge(self) -> None:
         proposal = self.proposal
-        typed, reason = self.query_one("#phrase", Input).value, self.query_one("#reason", Input).value
-        is_ready = proposal is not None and is_confirmed(proposal.verdict, typed, reason)
+        typed, reason = self._value("phrase"), self._value("reason")
+        is_ready = (
+            proposal is not None
+            and is_confirmed(proposal.verdict, typed, reason)
+            and proposal.plan.request.override == self._value("override")  # else the plan that is shown is not this one
+        )
         self.query_one("#go", Button).disabled = not is_ready or self._is_handed_on
 
     def on_input_changed(self) -> None:
@@ -147,13 +173,15 @@ class PlanDialog(Dialog[Work]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter goes on: from the reason to the phrase, from the phrase to the deed when both are right."""
-        if event.input.id == "reason":
-            self.query_one("#phrase", Input).focus()
+        if event.input.id != "phrase":
+            self.screen.focus_next()
         elif not self.query_one("#go", Button).disabled:
             self.chosen("go")
 
     def chosen(self, button: str) -> None:
-        if self.proposal is not None and not self._is_handed_on:
+        if button == "agree":
+            self._ask_again(structs.replace(self.request, consents=self.request.consents | self._consents()))
+        elif self.proposal is not None and not self._is_handed_on:
             self._is_handed_on = True
             self.query_one("#go", Button).disabled = True
             self.run_worker(self._carry_out(self.proposal), group="deed")
@@ -161,7 +189,7 @@ class PlanDialog(Dialog[Work]):
     async def _carry_out(self, proposal: Proposal) -> None:
         desk = self.gputop.desk
         assert desk is not None
-        typed, reason = self.query_one("#phrase", Input).value, self.query_one("#reason", Input).value.strip()
+        typed, reason = self._value("phrase"), self._value("reason")
         done = await desk.begin(proposal, typed=typed, reason=reason)
         self._is_handed_on = False
         match done:
