@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -122,8 +122,9 @@ async def talking(interval: float = 0.2, options: dict[str, object] | None = Non
         await connection.close()
 
 
-def descendants(pid: int) -> set[int]:
-    """Process ids of all children, theirs too."""
+def descendants(pid: int, *, but: Collection[int] = ()) -> set[int]:
+    """Process ids of all children, theirs too; not those in `but`, nor what these start: servers of other tests that
+    run beside."""
     parents: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -135,7 +136,7 @@ def descendants(pid: int) -> set[int]:
     found: set[int] = set()
     grown = {pid}
     while grown:
-        grown = {child for child, parent in parents.items() if parent in grown} - found
+        grown = {child for child, parent in parents.items() if parent in grown} - found - set(but)
         found |= grown
     return found
 

@@ -270,7 +270,7 @@ async def test_an_agent_that_hangs_is_told_as_silent_and_killed(
     before = descendants(os.getpid())
     async with talking(nvml_library=library, interval=0.1) as talk:
         await talk.next()
-        (pid,) = descendants(os.getpid()) - before
+        (pid,) = descendants(os.getpid(), but=before)
         os.kill(pid, signal.SIGSTOP)
         failure = await talk.end()
         assert failure.problem.kind is ProblemKind.AGENT_SILENT

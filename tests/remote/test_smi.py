@@ -203,7 +203,7 @@ async def test_a_change_of_the_interval_reaches_nvidia_smi(smi: SmiFixture, way:
 def no_descendants() -> Iterator[None]:
     before = descendants(os.getpid())
     yield
-    assert wait_until(lambda: descendants(os.getpid()) <= before, 5), "something outlived the session"
+    assert wait_until(lambda: not descendants(os.getpid(), but=before), 5), "something outlived the session"
 
 
 async def test_the_end_of_a_session_leaves_no_process(no_descendants: None, smi: SmiFixture, way: str) -> None:

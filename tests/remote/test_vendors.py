@@ -130,7 +130,7 @@ async def test_a_tool_that_hangs_costs_its_devices_and_goes_on_later(machine: Re
         assert "amd-smi metric --json" in problem.summary
         assert frame.value("utilization_percent", 0) is None
         assert frame.host.memory_total_bytes
-        sleepers = [pid for pid in descendants(os.getpid()) - before if _command(pid)[:1] == ["sleep"]]
+        sleepers = [pid for pid in descendants(os.getpid(), but=before) if _command(pid)[:1] == ["sleep"]]
         assert len(sleepers) <= 1
         machine.command("amd-smi_metric_--json", good)
         frame = await talk.until(lambda frame: frame.value("state", 0) == "ok")
@@ -248,7 +248,7 @@ async def test_nothing_is_left_when_a_session_ends_while_a_tool_hangs(tmp_path: 
     before = descendants(os.getpid())
     async with talking_to(machine, options={"deadline": 0.2}) as talk:
         await talk.until(lambda _: "amd-smi_process_--json" in machine.asked())
-        below = descendants(os.getpid()) - before
+        below = descendants(os.getpid(), but=before)
         assert below
     assert wait_until(lambda: not any(alive(pid) for pid in below))
 

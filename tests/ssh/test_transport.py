@@ -140,10 +140,21 @@ async def test_no_terminal_no_environment_and_no_command_of_the_user_goes_along(
         assert await output(connection, command) == (b"none\nunset unset\n", 0)
 
 
+async def connected_in_the_end(transport: SshTransport, spec: HostSpec) -> SshConnection:
+    """As `AgentSource` does: a server that drops a connection is asked again. sshd counts a login as waiting until its
+    own parent has heard of it, so a busy machine drops one now and then, however few we have under way."""
+    for _ in range(5):
+        outcome = await transport.connect(spec)
+        if not isinstance(outcome, LinkFailure) or outcome.state is not LinkState.THROTTLED:
+            break
+    assert isinstance(outcome, SshConnection), outcome
+    return outcome
+
+
 async def test_twenty_hosts_at_once_all_come_up(servers: Servers, transport_for: Connecting) -> None:
     specs = [servers.spec(servers.plain if n % 2 else servers.second) for n in range(24)]
     async with transport_for(*specs) as transport:
-        connections = await asyncio.gather(*(connected(transport, spec) for spec in specs))
+        connections = await asyncio.gather(*(connected_in_the_end(transport, spec) for spec in specs))
         assert all([await output(connection, "echo x") == (b"x\n", 0) for connection in connections])
         for connection in connections:
             await connection.close()
@@ -170,7 +181,7 @@ async def test_one_jump_connection_is_shared_by_all_hosts_behind_it(
     gate, inner = servers.spec(servers.gate), inner_specs(servers)
     before = servers.gate.count("Connection from")
     async with transport_for(gate, *inner) as transport:
-        connections = await asyncio.gather(*(connected(transport, spec) for spec in inner * 10))
+        connections = await asyncio.gather(*(connected_in_the_end(transport, spec) for spec in inner * 10))
         assert await output(connections[7], "echo through") == (b"through\n", 0)
         way = await transport.locate(inner[0])
         assert isinstance(way, Endpoint)
