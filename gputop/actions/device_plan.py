@@ -98,6 +98,9 @@ def plan_signal(request: ActionRequest, evidence: Evidence) -> Work:
     target = found.target
     if process.started_ticks and process.started_ticks != target.started_ticks:
         return (), (), (Block(kind="no-process", summary=f"another process has the number {process.pid} now"),), ()
+    if process.user and process.user != target.user:
+        summary = f"process {process.pid} belongs to {target.user} now, not to {process.user}"
+        return (), (), (Block(kind="no-process", summary=summary, hint="look at the list again"),), ()
     losses = (
         Loss(
             kind=LossKind.PROCESS,
