@@ -76,6 +76,11 @@ class RemoteProcess(Protocol):
 class Connection(Protocol):
     """An authenticated connection to one host."""
 
+    @property
+    def host_key(self) -> str | None:
+        """Fingerprint (`SHA256:…`) of the key that the server proved to hold; `None`: there was no server."""
+        ...
+
     async def start(self, command: str) -> RemoteProcess | LinkFailure:
         """Run `command` by the account's shell, without a terminal."""
         ...

@@ -40,7 +40,7 @@ class HostActor:
         first, _, second = result.text.partition("\n")
         if boot_id(first) is None:
             return None
-        return HostIdentity(boot_id=boot_id(first), machine_id=second.strip() or None)
+        return HostIdentity(boot_id=boot_id(first), machine_id=second.strip() or None, host_key=result.host_key)
 
     async def check(self, host: str, step: Step) -> Check:
         match step.goal:

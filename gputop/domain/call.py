@@ -84,6 +84,8 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     """Why it could not be run, or the connection broke under it, or its deadline passed."""
     truncated: bool = False
     """It printed more than is kept: its output says nothing for certain."""
+    host_key: str | None = None
+    """Fingerprint of the server that it ran on; `None`: none answered, or it ran here."""
 
     @property
     def ok(self) -> bool:

@@ -34,6 +34,9 @@ class ProcessTransport:
 
 
 class ProcessConnection:
+    host_key: str | None = None
+    """A program on this machine has no server."""
+
     def __init__(self) -> None:
         self._running: set[LocalProcess] = set()
 

@@ -10,6 +10,8 @@ from asyncio.subprocess import PIPE
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from msgspec import structs
+
 from gputop.domain.action import Step
 from gputop.domain.call import Api, CommandResult, Performed, RunHere, RunOn, Watch
 from gputop.domain.host import HostSpec
@@ -118,7 +120,7 @@ class ProgramRunner:
         result = await _read_to_end(process, mark.encode())
         if result.lost is not None:
             await self.forget(call.host)
-        return result
+        return structs.replace(result, host_key=connection.host_key)
 
     async def _connect(self, host: str) -> Connection | LinkFailure:
         connection = await self._connections.get(

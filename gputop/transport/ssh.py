@@ -19,7 +19,7 @@ from gputop.ports import Clock
 from gputop.transport.classify import Attempt, Phase, classify, lost_session, no_shell, through_jump
 from gputop.transport.client import Client, Prompter
 from gputop.transport.gate import HANDSHAKES_PER_HOP, HANDSHAKES_TOTAL, Gate, backoff_seconds
-from gputop.transport.hostkeys import KnownHosts
+from gputop.transport.hostkeys import KnownHosts, fingerprint
 from gputop.transport.keys import AskPassphrase, Keyring
 from gputop.transport.once import Once
 from gputop.transport.options import connection_options
@@ -66,6 +66,11 @@ class SshConnection:
         if self._jump is not None and (jump_lost := self._jump.lost) is not None:
             return through_jump(jump_lost, self._jump_name)
         return lost_session(self._client.ended[0], self._client.attempt)
+
+    @property
+    def host_key(self) -> str | None:
+        key = self.ssh.get_server_host_key()
+        return fingerprint(key.public_data) if key is not None else None
 
     @property
     def alive(self) -> bool:

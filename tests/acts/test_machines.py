@@ -80,6 +80,17 @@ def test_without_yes_the_plan_is_printed_and_nothing_is_done(machine: Machine, i
     assert audit_of(gputop) == []
 
 
+def test_a_plan_is_for_the_machine_by_boot_id_machine_id_and_host_key(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    plan = json.loads(gputop("drain", "-f", inventory, "gpu-a", *REASON, "--format", "json").stdout)
+    identity = plan["plan"]["hosts"][0]["identity"]
+    assert identity["boot_id"] == machine.run("cat /proc/sys/kernel/random/boot_id").strip()
+    assert identity["machine_id"] == machine.run("cat /etc/machine-id").strip()
+    fingerprint = subprocess.run(["ssh-keygen", "-lf", machine.folder / "host_key.pub"], capture_output=True, text=True)
+    assert identity["host_key"] == fingerprint.stdout.split()[1]
+
+
 def test_yes_without_allow_actions_is_refused_with_exit_4(machine: Machine, inventory: Path, gputop: Gputop) -> None:
     ran = gputop("drain", "-f", inventory, "gpu-a", *REASON, "--yes", "--format", "json")
     assert ran.returncode == 4

@@ -60,6 +60,8 @@ class Recorded:
 class _RecordedConnection:
     """Starts the agent on the recorded machine, whatever command would find a Python."""
 
+    host_key: str | None = None
+
     def __init__(self, connection: Connection, folder: Path) -> None:
         self._connection = connection
         self._folder = folder

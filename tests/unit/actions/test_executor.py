@@ -226,6 +226,16 @@ async def test_nothing_is_done_to_a_host_that_is_not_the_one_of_the_plan(
     assert words in outcome.summary
 
 
+async def test_nothing_is_done_when_another_host_key_answers(lab: Lab) -> None:
+    planned = HostIdentity(boot_id=BOOT, machine_id="a", host_key="SHA256:planned")
+    lab.identity = lambda host: structs.replace(planned, host_key="SHA256:another")
+    plan = a_plan_of(a_step())
+    plan = structs.replace(plan, hosts=(structs.replace(plan.hosts[0], identity=planned),))
+    [outcome] = await lab.executor.execute(plan)
+    assert lab.calls == []
+    assert (outcome.state, outcome.summary) == (OutcomeState.FAILED, "its host key has changed")
+
+
 async def test_the_canary_is_verified_before_any_other_host_is_touched(lab: Lab) -> None:
     hosts = tuple("abcdefgh")
     outcomes = await lab.executor.execute(a_plan_of(a_step("one"), a_step("two"), hosts=hosts))

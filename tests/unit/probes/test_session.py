@@ -66,6 +66,7 @@ class PlayedProcess:
 
 class PlayedConnection:
     endpoint = Endpoint(address="192.0.2.1")
+    host_key: str | None = None
 
     def __init__(self) -> None:
         self.started: asyncio.Queue[PlayedProcess] = asyncio.Queue()

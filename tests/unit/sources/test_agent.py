@@ -24,6 +24,8 @@ def a_failure(state: LinkState = LinkState.UNREACHABLE) -> LinkFailure:
 
 
 class FakeConnection:
+    host_key: str | None = None
+
     def __init__(self, items: asyncio.Queue[Frame | LinkFailure | Exception]) -> None:
         self.items = items
         self.open = True
