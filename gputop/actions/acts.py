@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from gputop.actions.audit import AuditLog
 from gputop.actions.device import look_at_process, look_at_units, read_process
-from gputop.actions.evidence import Evidence
+from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.inspect import Inspection, inspect
@@ -24,7 +24,7 @@ from gputop.actions.journal import Story, journal_of, locked
 from gputop.actions.lease import remember
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
-from gputop.actions.plan import BackEnds, make_plan
+from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
 from gputop.actions.state import act_state
 from gputop.domain.action import (
     ActionKind,
@@ -77,9 +77,12 @@ class NotConfirmed(Struct, frozen=True, kw_only=True):
 
 
 class Expired(Struct, frozen=True, kw_only=True):
-    """The facts changed since the plan was made; nothing was done. `proposal` is the new plan."""
+    """The plan that a person has seen does not cover what would be done now; nothing was done."""
 
     proposal: Proposal
+    """The new plan."""
+    changes: tuple[str, ...] = ()
+    """What it says that the old one did not."""
 
 
 class Acts:
@@ -134,7 +137,7 @@ class Acts:
     ) -> tuple[Outcome, ...] | Deny | NotConfirmed | Expired | Problem:
         """Carry out a plan that a person has seen. `typed`: what they typed to confirm it; `reason`: why, where the
         request did not say. The plan is made again when it is not of right now, or the reason is new; when it then
-        rests on other facts, nothing is done."""
+        rests on other facts, or more would be lost, nothing is done."""
         before = proposal.plan
         request = before.request
         if reason.strip() and reason != request.reason:
@@ -146,8 +149,10 @@ class Acts:
             fresh = await self.propose(request)
         if isinstance(fresh, Problem):
             return fresh
-        if now >= before.expires_at or _facts(fresh.plan) != _facts(before):
-            return Expired(proposal=fresh)
+        if found := changes(before, fresh.plan):
+            return Expired(proposal=fresh, changes=found)
+        if now >= before.expires_at:
+            return Expired(proposal=fresh, changes=(f"the plan was older than {PLAN_SECONDS / 60:g} minutes",))
         verdict = fresh.verdict
         if not self.lock.allowed:
             verdict = Deny(refusals=(Refusal(guard="read-only", summary="gputop is read-only"),))
@@ -215,8 +220,7 @@ class Acts:
         instance = fresh.plan.hosts[0].identity.instance_id
         if instance != host.identity.instance_id:
             return f"its power settings name another instance now: {instance}"
-        agreed = {loss.summary for loss in host.losses}
-        more = [loss.summary for loss in fresh.plan.hosts[0].losses if loss.certain and loss.summary not in agreed]
+        more = [loss.summary for loss in new_losses(host, fresh.plan.hosts[0]) if loss.certain]
         return f"more would be lost than when it was confirmed: {', '.join(more)}" if more else None
 
     def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
@@ -370,10 +374,6 @@ def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> N
                 )
             )
         journal_of(state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
-
-
-def _facts(plan: Plan) -> list[tuple[str, str]]:
-    return [(host.host, host.evidence) for host in plan.hosts]
 
 
 def bare(hop: str) -> str:

@@ -17,13 +17,18 @@ def _chosen(request: ActionRequest, host: Host) -> list[tuple[str, int]] | Block
     devices = host.frame.devices if host.frame is not None else ()
     if not devices:
         return no_answer("no device answers")
-    if not request.devices:
-        return [(device.key, device.index) for device in devices]
-    names = {name: device for device in devices for name in (device.key, str(device.index))}
-    unknown = [name for name in request.devices if name not in names]
+    if request.devices_of:
+        names = {device.key: device for device in devices}
+        wanted = request.devices_of.get(host.name, ())
+        if not wanted:
+            return Block(kind="no-device", summary="none of its devices was chosen")
+    else:
+        names = {name: device for device in devices for name in (device.key, str(device.index))}
+        wanted = request.devices or tuple(device.key for device in devices)
+    unknown = [name for name in wanted if name not in names]
     if unknown:
-        return Block(kind="no-device", summary=f"it has no device {', '.join(unknown)}")
-    return [(names[name].key, names[name].index) for name in request.devices]
+        return Block(kind="no-device", summary=f"it has no device {', '.join(unknown)} now")
+    return [(device.key, device.index) for device in dict.fromkeys(names[name] for name in wanted)]
 
 
 def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
@@ -90,14 +95,22 @@ def plan_signal(request: ActionRequest, evidence: Evidence) -> Work:
     found = evidence.process
     if process is None or signal is None:
         return (), (), (Block(kind="no-process", summary="no process was named"),), ()
+    frame = evidence.host.frame
+    readings = [one for one in (frame.processes if frame is not None else ()) if one.pid == process.pid]
+    if readings and all(one.name is None and one.user is None and one.started_ticks is None for one in readings):
+        summary = f"only the number of process {process.pid} is known: in its PID namespace it means another process"
+        return (), (), (Block(kind="other-namespace", summary=summary, hint="use its container's own tools"),), ()
     if found is None:
         return (), (), (Block(kind="no-process", summary=f"no process with the number {process.pid} is seen"),), ()
     if found.levels != 1:
         summary = f"process {process.pid} belongs to another PID namespace"
         return (), (), (Block(kind="other-namespace", summary=summary, hint="use its container's own tools"),), ()
     target = found.target
-    if process.started_ticks and process.started_ticks != target.started_ticks:
-        return (), (), (Block(kind="no-process", summary=f"another process has the number {process.pid} now"),), ()
+    starts = {one.started_ticks for one in readings if one.started_ticks is not None}
+    chosen = {process.started_ticks} if process.started_ticks else set()
+    if (chosen | starts) - {target.started_ticks}:
+        summary = f"another process has the number {process.pid} now"
+        return (), (), (Block(kind="no-process", summary=summary, hint="look at the list again"),), ()
     if process.user and process.user != target.user:
         summary = f"process {process.pid} belongs to {target.user} now, not to {process.user}"
         return (), (), (Block(kind="no-process", summary=summary, hint="look at the list again"),), ()
@@ -108,7 +121,8 @@ def plan_signal(request: ActionRequest, evidence: Evidence) -> Work:
             user=target.user,
         ),
     )
-    return signal_steps(evidence.host.name, target, signal), losses, (), ()
+    doubt = "when the process that was chosen had started is not known: see that this is the one you mean"
+    return signal_steps(evidence.host.name, target, signal), losses, (), () if chosen | starts else (doubt,)
 
 
 def plan_power_cap(request: ActionRequest, evidence: Evidence) -> Work:

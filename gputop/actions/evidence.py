@@ -1,17 +1,21 @@
-"""What was found out about a host before a plan is made, and its digest. Pure."""
+"""What was found out about a host before a plan is made, and what of it must still hold when it is carried out. Pure.
+
+Hosts at work change all the time: memory moves, processes and jobs come and go. A plan stays good as long as it does
+not understate anything: what it rests on is the same, and nothing is lost, or waited for, that it did not name."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, structs
 
 from gputop.actions.device import ProcessFound
-from gputop.actions.verify import busy_processes
-from gputop.domain.action import ActionRequest, Block, HostIdentity, Loss, Step
+from gputop.actions.verify import ANSWERING
+from gputop.domain.action import ActionRequest, Block, HostIdentity, HostPlan, Loss, LossKind, Plan, Step
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
@@ -36,31 +40,101 @@ class Evidence(Struct, frozen=True, kw_only=True):
 Work = tuple[tuple[Step, ...], tuple[Loss, ...], tuple[Block, ...], tuple[str, ...]]
 """Steps, losses, blocks, notes."""
 
+TOPICS = {
+    "identity": "which machine, or which boot of it, answers",
+    "readings": "whether it answers",
+    "devices": "its GPUs, or whether they answer",
+    "scheduler": "what its scheduler says of it",
+    "power": "what its power provider says of it",
+    "units": "which services hold its GPUs",
+    "process": "the process",
+}
+"""What a plan rests on, in words for people."""
+
+MOVING_FLAGS = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
+"""States of a scheduler's node that only tell how much runs on it now."""
+
 
 def digest(request: ActionRequest, evidence: Evidence) -> str:
-    """Two plans whose digests are equal rest on the same facts. Readings that always move are left out."""
-    frame = evidence.host.frame
+    """What a plan rests on, `TOPIC:DIGEST` a topic. What always moves is left out; what may be lost is compared by
+    itself, see `changes`."""
+    host, frame = evidence.host, evidence.host.frame
+    answers = frame is not None and host.link.state in ANSWERING
     facts: dict[str, Any] = {
         "identity": structs.asdict(evidence.identity) if evidence.identity is not None else None,
-        "link": evidence.host.link.state.value,
-        "devices": device_keys(evidence.host),
-        "states": frame.column("state") if frame is not None else None,
-        "processes": sorted(
-            (p.device_index, p.pid, str(p.started_at)) for p in busy_processes(frame, evidence.host.spec.policy)
-        )
-        if frame is not None
-        else None,
+        "readings": answers,
+        "devices": [device_keys(host), frame.column("state") if frame is not None else None],
+        "scheduler": _of_node(evidence.node),
+        "power": _of_instance(evidence.instance),
         "units": evidence.units,
         "process": structs.asdict(evidence.process.target) if evidence.process is not None else None,
     }
-    if (node := evidence.node) is not None:
-        facts["node"] = [node.node, node.admin.value, node.raw, node.reason, node.by]
-        facts["work"] = sorted([job.id for job in node.jobs] + [f"{p.namespace}/{p.name}/{p.uid}" for p in node.pods])
-    if (instance := evidence.instance) is not None:
-        blocks = [*instance.stop_blocks, *instance.start_blocks, *instance.reboot_blocks]
-        facts["instance"] = [instance.id, instance.power.value, [block.kind for block in blocks]]
-    text = json.dumps([request.kind.value, evidence.host.name, facts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return " ".join(
+        f"{topic}:{_short([request.kind.value, host.name, facts[topic]])}" for topic in TOPICS if topic in facts
+    )
+
+
+def _short(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def _of_node(node: NodeState | None) -> list[Any] | None:
+    if node is None:
+        return None
+    flags = sorted(set(node.flags) - MOVING_FLAGS)
+    block = node.block.kind if node.block is not None else None
+    return [node.node, node.admin.value, node.cordoned, flags, node.reason, node.by, node.controller, block]
+
+
+def _of_instance(instance: Instance | None) -> list[Any] | None:
+    if instance is None:
+        return None
+    blocks = [*instance.stop_blocks, *instance.start_blocks, *instance.reboot_blocks]
+    return [instance.id, instance.power.value, [block.kind for block in blocks]]
+
+
+def changes(before: Plan, after: Plan) -> tuple[str, ...]:
+    """Why `after`, the same plan made again, is not covered by what a person saw of `before`; none: it is. Less that is
+    lost is covered; more never is."""
+    found: list[str] = []
+    for old, new in zip(before.hosts, after.hosts, strict=True):
+        found += (f"{new.host}: {words}" for words in _changes(old, new))
+    return tuple(found)
+
+
+def _changes(before: HostPlan, after: HostPlan) -> Iterator[str]:
+    held = set(before.evidence.split())
+    for word in after.evidence.split():
+        if word not in held:
+            yield f"{TOPICS.get(word.partition(':')[0], 'what is known of it')} has changed"
+    shown = {step.id for step in before.steps}
+    yield from (f'"{step.title}" would be done too' for step in after.steps if step.id not in shown)
+    for loss in new_losses(before, after):
+        yield f"{loss.summary} is new"
+
+
+def new_losses(before: HostPlan, after: HostPlan) -> Iterator[Loss]:
+    """What `after` loses, or waits for, that nobody who saw `before` has agreed to."""
+    agreed = {stake for loss in before.losses for stake in _covers(loss)}
+    for loss in after.losses:
+        if _stake(loss) not in agreed:
+            agreed |= set(_covers(loss))
+            yield loss
+
+
+def _stake(loss: Loss) -> tuple[str, ...]:
+    """What a person must have seen before this may be lost. A drain waits for whatever its users run meanwhile, so there
+    a process stands for its user."""
+    if loss.certain or loss.kind is not LossKind.PROCESS:
+        return ("certain" if loss.certain else "waits", loss.key or loss.summary)
+    return ("waits", f"a process of {loss.user}" if loss.user else "a process of nobody known")
+
+
+def _covers(loss: Loss) -> Iterator[tuple[str, ...]]:
+    """Everything that a person who has seen `loss` has agreed to: who agreed to lose a thing has agreed to wait for
+    it."""
+    yield _stake(loss)
+    yield _stake(structs.replace(loss, certain=False))
 
 
 def device_keys(host: Host) -> tuple[str, ...]:

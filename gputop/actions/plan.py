@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from gputop.actions.device import message_lines
 from gputop.actions.device_plan import plan_power_cap, plan_reset, plan_signal
 from gputop.actions.evidence import Evidence, Work, device_keys, digest, no_answer
-from gputop.actions.state import act_state, data_age_seconds, describe, losses_of_drain, losses_of_end
+from gputop.actions.state import act_state, data_age_seconds, describe, loss_of_job, losses_of_drain, losses_of_end
 from gputop.actions.verify import emptiness
 from gputop.domain.action import (
     ActionKind,
@@ -171,10 +171,7 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
             return _resume_around(request, host, steps), (), blocks, notes
         case ActionKind.CANCEL:
             doomed = [job for job in node.jobs if job.id in request.jobs]
-            lost = tuple(
-                Loss(kind=LossKind.JOB, summary=f"job {job.id} of {job.user or 'nobody known'}", user=job.user)
-                for job in doomed
-            )
+            lost = tuple(loss_of_job(job, certain=True) for job in doomed)
             return steps, lost, (), ()
     return steps, (), (), ()
 

@@ -8,7 +8,8 @@ from gputop.actions.verify import ANSWERING, busy_processes, emptiness
 from gputop.domain.action import CheckState, HostActState, Loss, LossKind
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
-from gputop.domain.job import AdminState, NodeState
+from gputop.domain.job import AdminState, Job, NodeState
+from gputop.domain.reading import ProcessReading
 
 
 def act_state(host: Host, node: NodeState | None, instance: Instance | None) -> HostActState:
@@ -56,46 +57,48 @@ def describe(host: Host, node: NodeState | None, instance: Instance | None, stat
 def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
     """What a drain waits for: lost only if somebody goes on before it has ended. Pods that are evicted without a
     controller or with data of their own are lost for certain."""
-    losses = [
-        Loss(
-            kind=LossKind.JOB,
-            summary=f"job {job.id} of {job.user or 'nobody known'}",
-            user=job.user,
-            certain=False,
-        )
-        for job in node.jobs
-    ]
+    losses = [loss_of_job(job, certain=False) for job in node.jobs]
     for pod in node.pods:
         for concern in pod.concerns:
             kind = LossKind(concern)
-            losses.append(Loss(kind=kind, summary=f"{pod.namespace}/{pod.name}: {kind.value}", user=pod.user))
+            name = f"{pod.namespace}/{pod.name}"
+            key = f"pod {name} {pod.uid} {concern}"
+            losses.append(Loss(kind=kind, summary=f"{name}: {kind.value}", user=pod.user, key=key))
     return (*losses, *_processes(host, certain=False))
 
 
 def losses_of_end(host: Host, node: NodeState | None) -> tuple[Loss, ...]:
     """What ends with the host."""
     jobs = () if node is None else node.jobs
-    return (
-        *(
-            Loss(kind=LossKind.JOB, summary=f"job {job.id} of {job.user or 'nobody known'}", user=job.user)
-            for job in jobs
-        ),
-        *_processes(host, certain=True),
-    )
+    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host, certain=True))
+
+
+def loss_of_job(job: Job, *, certain: bool) -> Loss:
+    summary = f"job {job.id} of {job.user or 'nobody known'}"
+    return Loss(kind=LossKind.JOB, summary=summary, user=job.user, certain=certain, key=f"job {job.id}")
 
 
 def _processes(host: Host, *, certain: bool) -> tuple[Loss, ...]:
+    """Those that make devices busy, each once, on however many devices it is."""
     if host.frame is None:
         return ()
-    return tuple(
-        Loss(
-            kind=LossKind.PROCESS,
-            summary=f"{process.name or 'a process that cannot be seen'} (pid {process.pid}) "
-            f"of {process.user or 'nobody known'}",
-            user=process.user,
-            certain=certain,
-        )
-        for process in busy_processes(host.frame, host.spec.policy)
+    found: dict[int, ProcessReading] = {}
+    for process in busy_processes(host.frame, host.spec.policy):
+        known = found.setdefault(process.pid, process)
+        if known.name is None or known.user is None:
+            found[process.pid] = process
+    return tuple(_loss_of_process(process, certain=certain) for process in found.values())
+
+
+def _loss_of_process(process: ProcessReading, *, certain: bool) -> Loss:
+    name, user = process.name or "a process that cannot be seen", process.user or "nobody known"
+    started = process.started_at if process.started_ticks is None else process.started_ticks
+    return Loss(
+        kind=LossKind.PROCESS,
+        summary=f"{name} (pid {process.pid}) of {user}",
+        user=process.user,
+        certain=certain,
+        key=f"process {process.pid} {started}",
     )
 
 

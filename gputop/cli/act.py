@@ -253,7 +253,8 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
             return diagnostics.fail(done.summary, done.hint)
         case Expired():
             _print(args, done.proposal, None)
-            return diagnostics.fail("things changed since the plan was made: nothing was done", code=Exit.REFUSED)
+            why = "; ".join(done.changes)
+            return diagnostics.fail(f"since the plan was made, {why}: nothing was done", code=Exit.REFUSED)
         case NotConfirmed():
             return diagnostics.fail("a reason is needed: nothing was done", "--reason TEXT")
     _print(args, proposal, done)

@@ -59,7 +59,7 @@ class ProcessTarget(Struct, frozen=True, kw_only=True):
 
     pid: int
     started_ticks: int
-    """Field 22 of /proc/PID/stat: clock ticks after boot."""
+    """Field 22 of /proc/PID/stat: clock ticks after boot; 0 in a request: not known."""
     user: str
     """The owner; checked again right before the signal."""
     command: str = ""
@@ -83,7 +83,9 @@ class ActionRequest(Struct, frozen=True, kw_only=True):
     override: str = ""
     """Why bad items of the undrain gate are set aside; empty: they are not."""
     devices: tuple[str, ...] = ()
-    """Keys of devices (`Device.key`), for a reset or a power cap; none: all of the host."""
+    """Keys of devices (`Device.key`) or their indexes, for a reset or a power cap, on each host; none: all of it."""
+    devices_of: dict[str, tuple[str, ...]] = {}
+    """Keys of devices by host, where rows of single devices were chosen: a host that is not here has none."""
     watts: float | None = None
     signal: Signal | None = None
     process: ProcessTarget | None = None
@@ -217,6 +219,8 @@ class Loss(Struct, frozen=True, kw_only=True):
     """Whose; `None`: nobody's or not known (which counts as somebody else's)."""
     certain: bool = True
     """`False`: only if the wait reaches its deadline and somebody goes on."""
+    key: str = ""
+    """What it is, however its words change: `job 57381`, `process 4242 981273`; empty: its summary."""
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -273,7 +277,7 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     data_age_seconds: float | None = None
     """Of the newest frame when the plan was made; `None`: there is none."""
     evidence: str = ""
-    """Digest of all that this plan was derived from. Another digest later: the plan has expired."""
+    """What this plan rests on, `TOPIC:DIGEST` a topic. Another digest later: the plan has expired."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -187,6 +187,9 @@ class ProcessReading(Struct, frozen=True, kw_only=True):
     container: str | None = None
     job: str | None = None
     started_at: datetime | None = None
+    started_ticks: int | None = None
+    """Field 22 of /proc/PID/stat, clock ticks after boot: with it no other process that has the number by then is taken
+    for this one."""
 
 
 class HostFacts(Struct, frozen=True, kw_only=True):

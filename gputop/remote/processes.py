@@ -75,8 +75,8 @@ class ProcessTable:
             self.pid_max = 1 << 22  # the most that Linux allows
 
     def look_up(self, pid: int) -> Optional[Dict[str, Any]]:
-        """`name`, `command`, `user`, `started_at`, `container`, `job` of a process that a driver names; `None` when
-        there is none of that pid here, `{}` when the one that is here may be another."""
+        """`name`, `command`, `user`, `started_at`, `started_ticks`, `container`, `job` of a process that a driver
+        names; `None` when there is none of that pid here, `{}` when the one that is here may be another."""
         named_since = self._sight(pid)
         stat = self._machine.text("/proc/%d/stat" % pid)
         parsed = parse_stat(stat) if stat else None
@@ -123,6 +123,7 @@ class ProcessTable:
         machine = self._machine
         found = describe(stat, machine.text("/proc/%d/cmdline" % pid) or "")
         found["uid"] = parse_uid(machine.text("/proc/%d/status" % pid) or "")
+        found["started_ticks"] = start_ticks
         if self._boot_time is not None:
             found["started_at"] = round(self._boot_time + start_ticks / machine.clock_ticks, 2)
         owner = owners.parse_cgroup(machine.text("/proc/%d/cgroup" % pid) or "")

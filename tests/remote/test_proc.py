@@ -103,13 +103,14 @@ def test_a_process_is_who_proc_says_and_another_one_when_its_pid_is_used_again(t
         "command": "python3 train.py",
         "user": "ada",
         "started_at": 1764500042.0,
+        "started_ticks": 4200,
         "container": None,
         "job": None,
     }
     write(tmp_path, {"/proc/7/stat": stat_of("sh", 9900), "/proc/7/cmdline": "sh\0"})
     again = table.look_up(7)
     assert again is not None
-    assert (again["name"], again["started_at"]) == ("sh", 1764500099.0)
+    assert (again["name"], again["started_at"], again["started_ticks"]) == ("sh", 1764500099.0, 9900)
     (tmp_path / "proc/7/stat").unlink()
     assert table.look_up(7) is None
     assert table.look_up(8) is None

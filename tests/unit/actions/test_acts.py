@@ -140,6 +140,33 @@ async def test_a_plan_whose_facts_changed_is_not_carried_out(site: Site) -> None
     assert any("carol" in loss.summary for loss in found.proposal.plan.hosts[0].losses)
 
 
+async def test_a_drain_of_a_host_whose_work_comes_and_goes_can_be_confirmed(site: Site) -> None:
+    """Every look finds other processes of the same people."""
+    host = site.machine.host
+    site.machine.host = structs.replace(host, frame=a_host(processes=[a_process(1), a_process(2, "dave")]).frame)
+    proposal = await site.proposal()
+    await site.clock.sleep(10)
+    site.machine.host = structs.replace(host, frame=a_host(processes=[a_process(3), a_process(4)]).frame)
+
+    def empty(progress: Progress) -> None:
+        if progress.step == "host.empty":
+            site.machine.host = host
+
+    [outcome] = await site.acts.carry_out(proposal, typed="gpu-01", listen=empty)  # type: ignore[misc]
+    assert outcome.state is OutcomeState.VERIFIED
+
+
+async def test_what_is_new_since_a_plan_was_seen_is_named(site: Site) -> None:
+    host = site.machine.host
+    site.machine.host = structs.replace(host, frame=a_host(processes=[a_process(1)]).frame)
+    proposal = await site.proposal()
+    await site.clock.sleep(10)
+    site.machine.host = structs.replace(host, frame=a_host(processes=[a_process(1), a_process(2, "dave")]).frame)
+    found = await site.acts.carry_out(proposal, typed="gpu-01")
+    assert isinstance(found, Expired)
+    assert found.changes == ("gpu-01: python (pid 2) of dave is new",)
+
+
 async def test_an_old_plan_is_not_carried_out_although_nothing_changed(site: Site) -> None:
     proposal = await site.proposal()
     await site.clock.sleep(400)

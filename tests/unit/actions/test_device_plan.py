@@ -1,12 +1,15 @@
-"""A signal goes to the process that was meant, or to none."""
+"""Acts on single processes and devices reach what was meant, or nothing."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
 
-from gputop.actions.device_plan import plan_signal
-from tests.fakes.acts import every_act
+from gputop.actions.device_plan import plan_power_cap, plan_reset, plan_signal
+from gputop.actions.evidence import Evidence
+from gputop.domain.action import ActionKind
+from gputop.domain.call import RunOn
+from tests.fakes.acts import a_host, a_process, a_request, an_evidence, every_act
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,60 @@ def test_the_process_that_was_meant_is_planned_also_where_only_its_number_was_na
     request, evidence = every_act()["signal"]
     assert request.process is not None
     for process in (request.process, replace(request.process, started_ticks=0, user="")):
-        steps, losses, blocks, _ = plan_signal(replace(request, process=process), evidence)
+        steps, losses, blocks, notes = plan_signal(replace(request, process=process), evidence)
         assert steps
         assert not blocks
         assert losses[0].user == "carol"
+        assert bool(notes) == (not process.started_ticks), "a doubt that is there and not said, or the reverse"
+
+
+@pytest.mark.parametrize("ticks", [98, 99])
+def test_the_list_of_processes_tells_when_the_one_of_a_number_started(ticks: int) -> None:
+    request, evidence = every_act()["signal"]
+    assert request.process is not None
+    listed = replace(evidence, host=a_host(processes=[a_process(4242, started_ticks=ticks)]))
+    steps, _, blocks, notes = plan_signal(replace(request, process=replace(request.process, started_ticks=0)), listed)
+    assert bool(steps) == (ticks == 99)
+    assert bool(blocks) == (ticks == 98)
+    assert not notes
+
+
+def test_a_process_of_which_only_the_number_is_known_is_of_another_namespace_and_refused() -> None:
+    """Its number means another process for whoever logs in."""
+    request, evidence = every_act()["signal"]
+    stranger = replace(evidence, host=a_host(processes=[a_process(4242, user=None, name=None)]))
+    steps, _, blocks, _ = plan_signal(request, stranger)
+    assert not steps
+    assert [block.kind for block in blocks] == ["other-namespace"]
+
+
+def renumbered(evidence: Evidence) -> Evidence:
+    """The same devices, numbered the other way round."""
+    frame = evidence.host.frame
+    assert frame is not None
+    devices = tuple(replace(device, index=1 - device.index) for device in frame.devices)
+    return replace(evidence, host=replace(evidence.host, frame=replace(frame, devices=devices)))
+
+
+@pytest.mark.parametrize("kind", [ActionKind.RESET, ActionKind.POWER_CAP])
+def test_a_device_that_was_chosen_is_the_one_that_is_reached_whatever_its_number_is_by_then(kind: ActionKind) -> None:
+    evidence = an_evidence()
+    assert evidence.host.frame is not None
+    chosen = evidence.host.frame.devices[0].key
+    request = a_request(kind, watts=500.0, devices_of={"gpu-01": (chosen,)})
+    plan = plan_reset if kind is ActionKind.RESET else plan_power_cap
+    for one in (evidence, renumbered(evidence)):
+        steps, _, blocks, _ = plan(request, one)
+        assert not blocks
+        [call] = [step.call for step in steps]
+        assert isinstance(call, RunOn)
+        assert chosen in call.argv
+
+
+@pytest.mark.parametrize("kind", [ActionKind.RESET, ActionKind.POWER_CAP])
+def test_devices_that_were_chosen_on_another_host_or_are_gone_never_stand_for_all(kind: ActionKind) -> None:
+    plan = plan_reset if kind is ActionKind.RESET else plan_power_cap
+    for chosen in ({"gpu-02": ("GPU-0",)}, {"gpu-01": ("GPU-gone",)}):
+        steps, _, blocks, _ = plan(a_request(kind, watts=500.0, devices_of=chosen), an_evidence())
+        assert not steps
+        assert [block.kind for block in blocks] == ["no-device"]
