@@ -21,21 +21,21 @@ from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.inspect import Inspection, inspect
 from gputop.actions.journal import Story, journal_of, locked
-from gputop.actions.lease import remember
+from gputop.actions.lease import remember, remember_begun
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
-from gputop.actions.state import act_state
+from gputop.actions.state import act_state, describe
 from gputop.domain.action import (
     ActionKind,
     ActionRequest,
     Deny,
-    HostActState,
     HostIdentity,
     HostPlan,
     Outcome,
     Plan,
     Refusal,
+    Seen,
     Verdict,
 )
 from gputop.domain.backend import Kubernetes, Slurm, SshPower
@@ -167,6 +167,21 @@ class Acts:
         self._remember(fresh.plan, outcomes)
         return outcomes
 
+    async def seen(self, hosts: Sequence[str]) -> dict[str, Seen]:
+        """Where `hosts` stand, asked now; what does not answer is unknown."""
+        found = await self._observer.look(hosts)
+        seen = {name: found.get(name) or self._unseen(name) for name in hosts}
+        nodes = await self._nodes(list(seen.values()))
+        states = {name: act_state(host, nodes.get(name), None) for name, host in seen.items()}
+        return {
+            name: Seen(
+                state=states[name],
+                now=describe(host, nodes.get(name), None, states[name]),
+                boot_id=host.frame.facts.boot_id if host.frame is not None else None,
+            )
+            for name, host in seen.items()
+        }
+
     async def inspect(
         self, hosts: Sequence[str], outcomes: Sequence[AuditRecord] = (), *, raw: bool = False
     ) -> list[Inspection]:
@@ -225,7 +240,8 @@ class Acts:
 
     def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
         try:
-            remember(self._state_folder, plan, outcomes, self._clock.now())
+            marked = {host.host for host in plan.hosts if self._back_ends[host.host].scheduler.name == "none"}
+            remember(self._state_folder, plan, outcomes, self._clock.now(), marked)
         except OSError as error:  # what was done is done, and stands in the audit
             log.warning("the lease of %s cannot be written: %s", plan.id, error)
 
@@ -318,7 +334,7 @@ class Acts:
         groups = {group for one in evidence if one.host.spec.policy.min_active for group in one.host.spec.groups}
         others = [name for name, spec in specs.items() if groups & set(spec.groups) and name not in states]
         if others:
-            states |= await self._states(others)
+            states |= {name: one.state for name, one in (await self.seen(others)).items()}
         return Surroundings(
             allowed=self.lock.allowed,
             specs=specs,
@@ -340,11 +356,6 @@ class Acts:
             own_addresses=own_addresses(evidence),
             in_band={name for name, spec in specs.items() if spec.power is None or isinstance(spec.power, SshPower)},
         )
-
-    async def _states(self, names: Sequence[str]) -> dict[str, HostActState]:
-        seen = await self._observer.look(names)
-        nodes = await self._nodes(list(seen.values()))
-        return {name: act_state(host, nodes.get(name), None) for name, host in seen.items()}
 
     async def _jumps(self) -> set[str]:
         """Names of hosts, and addresses, that others are reached through."""
@@ -374,6 +385,10 @@ def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> N
                 )
             )
         journal_of(state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
+        try:
+            remember_begun(state_folder, story, now)
+        except OSError as error:
+            log.warning("the lease of %s cannot be written: %s", plan.id, error)
 
 
 def bare(hop: str) -> str:

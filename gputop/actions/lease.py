@@ -1,29 +1,41 @@
-"""Who has drained what, until when: one small file a host below the state folder."""
+"""Who has drained what, until when: one small file a host below the state folder.
+
+A lease tells what was so when the drain ended. Whether it is so still, the host alone can tell: see
+`domain.record.standing`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from gputop.actions.audit import FILE_MODE, FOLDER_MODE
+from gputop.actions.journal import Story
 from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan
 from gputop.domain.record import Lease
+from gputop.schedulers.none import MARK_STEP
+
+BOOTS = frozenset({ActionKind.REBOOT, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.START})
+"""Acts after which a host may be in another boot."""
 
 
-def remember(state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: datetime) -> None:
-    """A drain that was begun makes a lease; what makes the host active for certain ends it. Raises `OSError`."""
-    folder = state_folder / "leases"
+def remember(
+    state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: datetime, marked: Collection[str] = ()
+) -> None:
+    """A drain that was begun makes a lease; what makes the host active for certain ends it, and what may have booted it
+    makes it doubtful. `marked`: hosts whose drain only a marker stands for. Raises `OSError`."""
     request = plan.request
+    identities = {host.host: host.identity for host in plan.hosts}
     for outcome in outcomes:
-        name = re.sub(r"[^\w.-]", "_", outcome.host)
-        path = folder / f"{name}.json"
-        if request.kind is ActionKind.DRAIN and outcome.state not in (OutcomeState.SKIPPED, OutcomeState.FAILED):
-            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        path = _path(state_folder, outcome.host)
+        nothing_done = outcome.state is OutcomeState.SKIPPED
+        if request.kind is ActionKind.DRAIN and not nothing_done and outcome.state is not OutcomeState.FAILED:
             lease = Lease(
                 host=outcome.host,
                 by=request.by,
@@ -31,26 +43,58 @@ def remember(state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: d
                 since=now,
                 until=request.until,
                 plan=plan.id,
+                verified=outcome.state is OutcomeState.VERIFIED,
+                boot_id=identities[outcome.host].boot_id,
+                ends_at_boot=outcome.host in marked,
             )
-            fresh = path.with_suffix(".new")
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(lease))
-            fresh.replace(path)
+            _write(path, lease)
         elif outcome.state is OutcomeState.VERIFIED and outcome.host_state is HostActState.ACTIVE:
             path.unlink(missing_ok=True)
+        elif request.kind in BOOTS and not nothing_done:
+            known = _read(path)
+            if known is not None and known.ends_at_boot:
+                doubt = f"{request.kind.value} at {now:%Y-%m-%d %H:%M} UTC: {outcome.state.value}"
+                _write(path, structs.replace(known, doubt=doubt))
+
+
+def remember_begun(state_folder: Path, story: Story, now: datetime) -> None:
+    """The hosts of a drain that is given up in the middle: what was set on them stays set. Raises `OSError`."""
+    begun = {host for host, _ in story.began}
+    known = {outcome.host: outcome for outcome in story.outcomes.values()}
+    left = [
+        Outcome(host=name, state=OutcomeState.PENDING, host_state=HostActState.DRAINING)
+        for name in sorted(begun - known.keys())
+    ]
+    marked = {host for host, step in story.began if step == MARK_STEP}
+    remember(state_folder, story.plan, [*known.values(), *left], now, marked)
 
 
 def leases(state_folder: Path) -> list[Lease]:
     """All of them, those that end first before the others; without an end last."""
-    found = []
-    for path in sorted((state_folder / "leases").glob("*.json")):
-        try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=Lease))
-        except (OSError, msgspec.DecodeError):
-            continue
+    found = [lease for path in sorted((state_folder / "leases").glob("*.json")) if (lease := _read(path)) is not None]
     return sorted(found, key=lambda lease: (lease.until is None, lease.until or lease.since))
 
 
 def is_over(lease: Lease, now: datetime) -> bool:
     return lease.until is not None and lease.until <= now
+
+
+def _path(state_folder: Path, host: str) -> Path:
+    name = re.sub(r"[^\w.-]", "_", host)
+    return state_folder / "leases" / f"{name}.json"
+
+
+def _read(path: Path) -> Lease | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Lease)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, lease: Lease) -> None:
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(lease))
+    fresh.replace(path)

@@ -12,6 +12,8 @@ from gputop.cli.diagnostics import Exit
 if TYPE_CHECKING:
     from gputop.actions.journal import Story
     from gputop.cli.options import Selection
+    from gputop.domain.action import Seen
+    from gputop.domain.record import Lease
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--roll-back", metavar="PLAN", help="undo what it did; also a finished power cap")
     choice.add_argument("--forget", metavar="PLAN", help="leave its hosts as they are")
     group.add_argument("--allow-actions", action="store_true", help="leave read-only mode for this command")
+    group = parser.add_argument_group("the list, where no plan is named")
+    group.add_argument("--look", action="store_true", help="ask the drained hosts where they stand now")
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
@@ -63,33 +67,55 @@ def _forget(story: Story) -> int:
 
 
 def _list(args: argparse.Namespace, stories: list[Story]) -> int:
-    import msgspec
-
     from gputop.actions.journal import in_progress
     from gputop.actions.lease import leases
     from gputop.cli.options import formatted
     from gputop.domain.clock import SystemClock
-    from gputop.export.acts import leases_text, plan_document
+    from gputop.export.acts import leases_document, leases_text, plan_document
     from gputop.settings import locations
 
     folder = locations.state_folder()
     held, running = leases(folder), in_progress(folder)
+    seen = _look(args, held) if args.look and held else None
+    if isinstance(seen, Exit):
+        return seen
     if args.format == "json":
         document = {
             "schema": "gputop-actions/1",
             "unfinished": [plan_document(story.plan) for story in stories],
             "in_progress": [plan_document(story.plan) for story in running],
-            "leases": msgspec.to_builtins(held),
+            "leases": leases_document(held, seen),
         }
         print(formatted(document, "json"), end="")
-        return Exit.DONE
-    for word, some in (("in progress", running), ("unfinished", stories)):
-        for story in some:
-            print(f"{word}: {story.plan.id}  {_where(story)}")
-    print(leases_text(held, SystemClock().now()), end="")
-    if stories:
-        diagnostics.say("gputop actions --resume PLAN, --roll-back PLAN or --forget PLAN")
-    return Exit.DONE
+    else:
+        for word, some in (("in progress", running), ("unfinished", stories)):
+            for story in some:
+                print(f"{word}: {story.plan.id}  {_where(story)}")
+        print(leases_text(held, SystemClock().now(), seen), end="")
+        if stories:
+            diagnostics.say("gputop actions --resume PLAN, --roll-back PLAN or --forget PLAN")
+    silent = seen is not None and any(one.state.value == "unknown" for one in seen.values())
+    return Exit.PARTIAL if silent else Exit.DONE
+
+
+def _look(args: argparse.Namespace, held: list[Lease]) -> dict[str, Seen] | Exit:
+    """Where the hosts of `held` stand now, by the inventories of the plans that drained them."""
+    from gputop.actions.journal import finished
+    from gputop.cli.act import opened
+    from gputop.settings import locations
+
+    stories = [finished(locations.state_folder(), lease.plan) for lease in held]
+    files = dict.fromkeys(file for story in stories if story is not None for file in story.inventory)
+    names = [lease.host for lease in held]
+    chosen = _selection(args, names, list(files))
+    if isinstance(chosen, Exit):
+        return chosen
+
+    async def ask() -> dict[str, Seen]:
+        async with opened(chosen, names, allowed=False) as acts:
+            return await acts.seen(names)
+
+    return asyncio.run(ask())
 
 
 def _where(story: Story) -> str:
@@ -112,11 +138,11 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     from gputop.domain.action import Deny
     from gputop.export.acts import outcomes_text
 
-    chosen = _selection(args, story)
+    names = [host.host for host in story.plan.hosts]
+    chosen = _selection(args, names, list(story.inventory))
     if isinstance(chosen, Exit):
         return chosen
     allowed = args.allow_actions or chosen.settings.actions.enabled
-    names = [host.host for host in story.plan.hosts]
     try:
         async with opened(chosen, names, allowed=allowed) as acts:
             listen = lambda progress: say_progress(args, progress)  # noqa: E731
@@ -131,10 +157,9 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     return exit_code(done, waited=True)
 
 
-def _selection(args: argparse.Namespace, story: Story) -> Selection | Exit:
-    """The hosts of the plan, from the inventory that it was made with."""
+def _selection(args: argparse.Namespace, names: list[str], files: list[str]) -> Selection | Exit:
+    """`names`, from the inventory that is named now, else from the one that their plan was made with."""
     from gputop.cli.options import selection
 
-    names = [host.host for host in story.plan.hosts]
-    own = {"hosts": [], "literal_hosts": names, "inventory": args.inventory or list(story.inventory)}
+    own = {"hosts": [], "literal_hosts": names, "inventory": args.inventory or files}
     return selection(argparse.Namespace(**{**vars(args), **own}))

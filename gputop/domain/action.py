@@ -258,6 +258,15 @@ class HostActState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Seen(Struct, frozen=True, kw_only=True):
+    """Where a host stands right now."""
+
+    state: HostActState
+    now: str
+    """In words: "drained by ana: NIC", "unreachable"."""
+    boot_id: str | None = None
+
+
 class HostPlan(Struct, frozen=True, kw_only=True):
     """The part of a plan about one host."""
 

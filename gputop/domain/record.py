@@ -83,7 +83,7 @@ JournalEntry = PlanOpened | StepBegan | StepEnded | HostEnded | PlanClosed
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """A drained host: by whom, why, until when."""
+    """A drain that was begun: of which host, by whom, why, until when. What was known then, not what is so now."""
 
     host: str
     by: str
@@ -91,3 +91,34 @@ class Lease(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime | None = None
     plan: str = ""
+    verified: bool = False
+    """Proven empty at its end; `False`: something was left, or it could not be proven."""
+    boot_id: str | None = None
+    """The boot in which it was drained; `None`: not known."""
+    ends_at_boot: bool = False
+    """Only a marker below /run stands for it, which a boot removes."""
+    doubt: str = ""
+    """Why it may be over: "reboot at 2026-03-01 10:15 UTC: unverified". Empty: nothing speaks against it."""
+
+
+class Standing(StrEnum):
+    """What is known of a lease."""
+
+    DRAINED = "drained"
+    """Proven when the drain ended; nothing speaks against it since."""
+    DRAINING = "draining"
+    """It was begun and never proven."""
+    DOUBTFUL = "doubtful"
+    """An act may have ended it; `Lease.doubt` says which."""
+    GONE = "gone"
+    """Another boot runs: the marker that stood for it is gone, and the host takes work."""
+
+
+def standing(lease: Lease, boot_id: str | None = None) -> Standing:
+    """Where a drain stands. `boot_id`: of the host now, where it is known."""
+    if lease.ends_at_boot and boot_id is not None and lease.boot_id not in (None, boot_id):
+        return Standing.GONE
+    same_boot = boot_id is not None and lease.boot_id == boot_id
+    if lease.doubt and not same_boot:
+        return Standing.DOUBTFUL
+    return Standing.DRAINED if lease.verified else Standing.DRAINING

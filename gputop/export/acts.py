@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,11 +18,12 @@ from gputop.domain.action import (
     OutcomeState,
     Plan,
     Progress,
+    Seen,
     Step,
     StepState,
     Verdict,
 )
-from gputop.domain.record import AuditRecord, Lease
+from gputop.domain.record import AuditRecord, Lease, Standing, standing
 
 SCHEMA = "gputop-act/1"
 
@@ -126,12 +127,37 @@ def audit_text(records: Sequence[AuditRecord]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def leases_text(leases: Sequence[Lease], now: datetime) -> str:
-    """What is drained, by whom, until when."""
-    lines = []
+def leases_text(leases: Sequence[Lease], now: datetime, seen: Mapping[str, Seen] | None = None) -> str:
+    """What is drained, by whom, until when. `seen`: where the hosts stand now; `None`: nobody looked."""
+    return "".join(f"{line}\n" for lease in leases for line in _lease_lines(lease, now, (seen or {}).get(lease.host)))
+
+
+def _lease_lines(lease: Lease, now: datetime, seen: Seen | None) -> Iterator[str]:
+    word = standing(lease, seen.boot_id if seen is not None else None)
+    until = "no end" if lease.until is None else f"until {lease.until:%Y-%m-%d %H:%M} UTC"
+    if lease.until is not None and lease.until <= now:
+        until += " (over: resume it)"
+    doing = "draining" if word is Standing.DRAINING else "drained"
+    by = f"{doing} by {clean(lease.by)} since {lease.since:%Y-%m-%d %H:%M} UTC"
+    yield f"{lease.host}  {by}  {until}  {clean(lease.reason)}"
+    match word:
+        case Standing.GONE:
+            yield "     gone by a reboot: its marker with it, and it takes work"
+        case Standing.DOUBTFUL:
+            yield f"     {clean(lease.doubt)}: its marker may be gone with the boot"
+        case Standing.DRAINING:
+            yield "     not proven empty when the drain was last looked at"
+    if seen is not None:
+        yield f"     now: {clean(seen.now) or seen.state.value}"
+
+
+def leases_document(leases: Sequence[Lease], seen: Mapping[str, Seen] | None = None) -> list[dict[str, Any]]:
+    """`now` is null where nobody looked."""
+    found = []
     for lease in leases:
-        until = "no end" if lease.until is None else f"until {lease.until:%Y-%m-%d %H:%M} UTC"
-        if lease.until is not None and lease.until <= now:
-            until += " (over: resume it)"
-        lines.append(f"{lease.host}  drained by {clean(lease.by)}  {until}  {clean(lease.reason)}")
-    return "".join(f"{line}\n" for line in lines)
+        one = (seen or {}).get(lease.host)
+        known: dict[str, Any] = msgspec.to_builtins(lease)
+        known["standing"] = standing(lease, one.boot_id if one is not None else None).value
+        known["now"] = None if one is None else msgspec.to_builtins(one)
+        found.append(known)
+    return found

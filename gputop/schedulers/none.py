@@ -22,6 +22,7 @@ from gputop.transport.runner import perform, trouble
 
 MARKER = "/run/gputop/drain.json"
 NOLOGIN = "/run/nologin"
+MARK_STEP = "marker.write"
 LOOK_SECONDS = 15.0
 
 LOOK = f"if [ -e {MARKER} ]; then cat {MARKER}; else echo none; fi"
@@ -148,13 +149,13 @@ class MarkerScheduler:
         text = msgspec.json.encode(marker).decode()
         argv = ("install", "-D", "-m", "0644", "/dev/stdin", MARKER)
         return Step(
-            id="marker.write",
+            id=MARK_STEP,
             actor="scheduler",
             title="write the drain marker",
             call=RunOn(host=node.host, argv=argv, stdin=f"{text}\n", sudo=True),
             goal=Goal.MARKED,
             wanted={"marker": text},
-            undo=_unmark(node.host, "undo.marker.write"),
+            undo=_unmark(node.host, f"undo.{MARK_STEP}"),
         )
 
     def _tell(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...]:

@@ -6,17 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import SUDOERS, Machine, Machines
-
-REASON = ("--reason", "replace NIC, ticket 4711")
-DO = ("--allow-actions", "--yes")
+from tests.acts.steps import DO, REASON, audit_of, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +34,6 @@ def idle(machine: Machine) -> None:
     )
     machine.run("rm -rf /run/gputop")
     (machine.folder / "smi.log").write_text("")
-
-
-def audit_of(gputop: Gputop, *filters: str) -> list[dict[str, str]]:
-    return [json.loads(line) for line in gputop("audit", "--format", "json", *filters).stdout.splitlines()]
-
-
-def wait_for(holds: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def test_a_host_without_scheduler_is_drained_verified_and_resumed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,9 @@ import pytest
 
 from tests.acts.conftest import Gputop
 from tests.acts.machines import DEFAULTS, Machine, Machines
+from tests.acts.steps import DO, REASON, wait_for
 from tests.needs import need
 from tests.services.bmc import IpmiBmc
-
-DO = ("--allow-actions", "--yes")
-REASON = ("--reason", "replace NIC, ticket 4711")
 
 CABLE = """\
 case $1 in
@@ -49,14 +46,6 @@ def inventory(machines: Machines, machine: Machine, bmc: IpmiBmc) -> Path:
     return machines.inventory(defaults=DEFAULTS.replace("power: ssh", f"power: {power}"), names=("gpu-bmc",))
 
 
-def wait_for_down(machine: Machine, times: int) -> None:
-    """The BMC switches first, the machine follows."""
-    deadline = time.monotonic() + 10
-    while machine.downs < times:
-        assert time.monotonic() < deadline, "the machine did not go down"
-        time.sleep(0.02)
-
-
 def test_a_machine_is_stopped_started_and_rebooted_by_its_bmc_and_each_is_proven(
     machine: Machine, bmc: IpmiBmc, inventory: Path, gputop: Gputop
 ) -> None:
@@ -69,7 +58,7 @@ def test_a_machine_is_stopped_started_and_rebooted_by_its_bmc_and_each_is_proven
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     assert "verified    stopped" in stopped.stdout
     assert bmc.power == "off"
-    wait_for_down(machine, 1)
+    wait_for(lambda: machine.downs == 1, "the machine did not go down")  # the BMC switches first
 
     started = gputop("start", "-f", inventory, "gpu-bmc", *DO)
     assert started.returncode == 0, started.stdout + started.stderr

@@ -8,20 +8,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acts.conftest import Gputop
 from tests.acts.machines import Machines
+from tests.acts.steps import DO, wait_for
 from tests.needs import need
 from tests.services.slurm import SlurmCluster
 
 pytestmark = pytest.mark.timeout(150)
 
-DO = ("--allow-actions", "--yes")
 POLICY = "  policy: {idle_samples: 2, idle_interval: 200ms, drain_deadline: 60s, max_percent: 100}\n"
 
 
@@ -37,13 +36,6 @@ def cluster() -> Iterator[SlurmCluster]:
     finally:
         cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_for(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_a_drain_waits_for_a_multi_node_job_and_for_what_it_left_on_the_gpu(
