@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from gputop.actions.device import look_at_process, look_at_units, read_process
 from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
+from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
 from gputop.actions.inspect import Inspection, inspect
 from gputop.actions.journal import Story, journal_of, locked
 from gputop.actions.lease import remember, remember_begun
@@ -27,10 +26,10 @@ from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
 from gputop.actions.state import act_state, describe
 from gputop.domain.action import (
+    BESIDE,
     ActionKind,
     ActionRequest,
     Deny,
-    HostIdentity,
     HostPlan,
     Outcome,
     Plan,
@@ -44,7 +43,6 @@ from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.link import Link, LinkState
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.proof import boot_id
 from gputop.domain.record import AuditEvent, AuditRecord, PlanClosed
 from gputop.ports import Clock, Observer, PowerProvider, Runner, Scheduler
 
@@ -55,13 +53,10 @@ FRESH_SECONDS = 5.0
 
 LOOK_SECONDS = 15.0
 
-ASKS_SCHEDULER = frozenset(ActionKind) - {
-    ActionKind.START,
-    ActionKind.SIGNAL,
-    ActionKind.POWER_CAP,
-    ActionKind.MESSAGE,
-    ActionKind.RESET,
-}
+GLANCE_SECONDS = 5.0
+"""How long a scheduler is asked where a host stands, for an act that does not depend on the answer."""
+
+ASKS_SCHEDULER = frozenset(ActionKind) - {ActionKind.START}
 ASKS_POWER = frozenset({ActionKind.STOP, ActionKind.START, ActionKind.HIBERNATE, ActionKind.REBOOT})
 
 
@@ -274,7 +269,7 @@ class Acts:
         seen = await self._observer.look(names)
         hosts = [seen.get(name) or self._unseen(name) for name in names]
         nodes, instances = await asyncio.gather(
-            self._nodes(hosts if request.kind in ASKS_SCHEDULER else ()),
+            self._nodes(hosts if request.kind in ASKS_SCHEDULER else (), briefly=request.kind in BESIDE),
             self._instances(hosts if request.kind in ASKS_POWER else ()),
         )
         return list(await asyncio.gather(*(self._evidence(request, host, nodes, instances) for host in hosts)))
@@ -311,12 +306,21 @@ class Acts:
         link = Link(state=LinkState.PENDING, since=self._clock.now())
         return Host(spec=self._specs[name], link=link, reported=link)
 
-    async def _nodes(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+    async def _nodes(self, hosts: Sequence[Host], *, briefly: bool = False) -> Mapping[str, NodeState]:
+        """`briefly`: a scheduler that takes its time is left out."""
         asked: dict[int, tuple[Scheduler, list[Host]]] = {}
         for host in hosts:
             scheduler = self._back_ends[host.name].scheduler
             asked.setdefault(id(scheduler), (scheduler, []))[1].append(host)
-        answers = await asyncio.gather(*(scheduler.observe(its) for scheduler, its in asked.values()))
+
+        async def observe(scheduler: Scheduler, its: Sequence[Host]) -> Mapping[str, NodeState]:
+            try:
+                async with asyncio.timeout(GLANCE_SECONDS if briefly else None):
+                    return await scheduler.observe(its)
+            except TimeoutError:
+                return {}
+
+        answers = await asyncio.gather(*(observe(scheduler, its) for scheduler, its in asked.values()))
         return {name: node for answer in answers for name, node in answer.items()}
 
     async def _instances(self, hosts: Sequence[Host]) -> Mapping[str, Instance]:
@@ -353,6 +357,7 @@ class Acts:
                 if isinstance(spec.scheduler, Slurm | Kubernetes) and spec.scheduler.via is not None
             },
             self_identity=own_identity(),
+            self_host_keys=own_host_keys(),
             own_addresses=own_addresses(evidence),
             in_band={name for name, spec in specs.items() if spec.power is None or isinstance(spec.power, SshPower)},
         )
@@ -364,7 +369,7 @@ class Acts:
         hops += [hop for host in known.values() if host.endpoint is not None for hop in host.endpoint.jump]
         found = {bare(hop) for hop in hops}
         addresses = {name: host.endpoint.address for name, host in known.items() if host.endpoint is not None}
-        return found | {name for name, address in addresses.items() if address in found and not _is_loopback(address)}
+        return found | {name for name, address in addresses.items() if address in found and not is_loopback(address)}
 
 
 def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:
@@ -389,36 +394,3 @@ def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> N
             remember_begun(state_folder, story, now)
         except OSError as error:
             log.warning("the lease of %s cannot be written: %s", plan.id, error)
-
-
-def bare(hop: str) -> str:
-    """The host of `user@host:port`."""
-    host = hop.rpartition("@")[2]
-    if match := re.fullmatch(r"\[(.*)\](?::\d+)?", host):
-        return match[1]
-    return host.partition(":")[0] if host.count(":") == 1 else host
-
-
-def own_identity() -> HostIdentity:
-    """Of the machine that gputop runs on."""
-    return HostIdentity(boot_id=boot_id(_read("/proc/sys/kernel/random/boot_id")), machine_id=_read("/etc/machine-id"))
-
-
-def own_addresses(evidence: Sequence[Evidence], environment: Mapping[str, str] = os.environ) -> set[str]:
-    """Names of the hosts in `evidence` that the user's own SSH session came from or ended at."""
-    words = environment.get("SSH_CONNECTION", "").split()
-    ends = {word for word in words[::2] if not _is_loopback(word)}
-    return {
-        one.host.name for one in evidence if one.host.endpoint is not None and one.host.endpoint.address in ends
-    } | ends
-
-
-def _is_loopback(address: str) -> bool:
-    return address in ("localhost", "::1") or address.startswith("127.")
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text(encoding="ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None

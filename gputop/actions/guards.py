@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gputop.domain.action import (
     ActionKind,
@@ -24,6 +24,7 @@ from gputop.domain.action import (
 )
 from gputop.domain.backend import CommandPower, Ec2, Ipmi, Kubernetes, Redfish, Slurm
 from gputop.domain.host import HostSpec
+from gputop.domain.proof import same_machine
 
 REMOVES = frozenset(
     {
@@ -79,6 +80,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Hosts on which scontrol or kubectl are run for others."""
     self_identity: HostIdentity = HostIdentity()
     """Of the machine that gputop runs on."""
+    self_host_keys: Collection[str] = ()
+    """Fingerprints of the keys that its own SSH server may show."""
     own_addresses: Collection[str] = ()
     """Addresses of this machine and of where its user came from."""
     in_band: Collection[str] = ()
@@ -223,12 +226,12 @@ def _stale(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> 
 
 def _needed(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> Iterator[Refusal]:
     """The machine we run on, came from or go through, and those that a scheduler runs on."""
-    own = around.self_identity
-    same_boot = own.boot_id is not None and own.boot_id == host.identity.boot_id
-    same_machine = own.machine_id is not None and own.machine_id == host.identity.machine_id
+    key = host.identity.host_key
+    own_key = key if key in around.self_host_keys else next(iter(around.self_host_keys), None)
+    own = structs.replace(around.self_identity, host_key=own_key)
     names = {host.host.lower(), (spec.address or host.host).lower()}
     if plan.request.kind is not ActionKind.RESET:
-        if spec.local or same_boot or same_machine:
+        if spec.local or same_machine(own, host.identity):
             yield Refusal(guard="self", summary="gputop itself runs on this machine", host=host.host)
         elif names & {address.lower() for address in around.own_addresses}:
             yield Refusal(guard="self", summary="you are connected from or through this machine", host=host.host)
@@ -242,15 +245,22 @@ def _needed(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) ->
 
 def _twins(plan: Plan) -> Iterator[Refusal]:
     """Two names of one machine."""
-    seen: dict[str, str] = {}
+    seen: dict[str, list[HostPlan]] = {}
     for host in plan.hosts:
-        identity = host.identity
-        machine = identity.machine_id or identity.boot_id  # containers of one machine share a boot
-        known = [each for each in (machine, identity.instance_id) if each is not None]
-        twins = {seen[each] for each in known if each in seen}
-        seen |= {each: host.host for each in known if each not in seen}
+        own = host.identity
+        twins = {other.host for each in _ids(own) for other in seen.get(each, ()) if _is_twin(own, other.identity)}
+        for each in _ids(own):
+            seen.setdefault(each, []).append(host)
         for twin in sorted(twins):
             yield Refusal(guard="twin", summary=f"it is the same machine as {twin}", host=host.host)
+
+
+def _ids(identity: HostIdentity) -> list[str]:
+    return [each for each in (identity.boot_id, identity.machine_id, identity.instance_id) if each is not None]
+
+
+def _is_twin(one: HostIdentity, other: HostIdentity) -> bool:
+    return same_machine(one, other) or (one.instance_id is not None and one.instance_id == other.instance_id)
 
 
 def _blast_radius(plan: Plan, around: Surroundings) -> Iterator[Refusal]:

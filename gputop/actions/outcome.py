@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from gputop.domain.action import (
+    BESIDE,
     ActionKind,
     Goal,
     HostActState,
@@ -34,6 +35,9 @@ STATE_DURING = {
     ActionKind.CORDON: HostActState.DRAINING,
     ActionKind.REBOOT: HostActState.REBOOTING,
 }
+
+KEEPS = BESIDE | {ActionKind.CANCEL, ActionKind.REQUEUE}
+"""Acts that leave a host where it stood, whatever came of them."""
 
 _RANK = {
     StepState.FAILED: (4, OutcomeState.FAILED),
@@ -81,6 +85,8 @@ def outcome_of(
 
 
 def _host_state(kind: ActionKind, host: HostPlan, state: OutcomeState, results: Sequence[StepResult]) -> HostActState:
+    if kind in KEEPS and state is not OutcomeState.FAILED:
+        return host.state
     match state:
         case OutcomeState.VERIFIED:
             if any(result.state is StepState.UNDONE for result in results):

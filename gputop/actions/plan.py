@@ -19,6 +19,7 @@ from gputop.domain.action import (
     ActionRequest,
     Block,
     CheckState,
+    Consent,
     Goal,
     HostActState,
     HostIdentity,
@@ -260,10 +261,11 @@ def _whose(request: ActionRequest, node: NodeState) -> tuple[tuple[Block, ...], 
     when = f" since {node.since:%Y-%m-%d %H:%M} UTC" if node.since is not None else ""
     who = node.by or "somebody unknown"
     told = f"drained by {who}{when}: {node.reason or 'no reason given'}"
-    if node.by == request.by or request.override or "drained-by-other" in request.consents:
+    if node.by == request.by or request.override or Consent.DRAINED_BY_OTHER in request.consents:
         return (), (told,)
-    hint = "ask them first; then --override REASON (or the consent drained-by-other)"
-    return (Block(kind="drained-by-other", summary=told, hint=hint, consent="drained-by-other"),), (told,)
+    consent = Consent.DRAINED_BY_OTHER
+    hint = f"ask them first; then --override REASON, or --consent {consent}"
+    return (Block(kind=consent, summary=told, hint=hint, consent=consent),), (told,)
 
 
 def _consents(request: ActionRequest, node: NodeState) -> tuple[Block, ...]:
@@ -274,7 +276,8 @@ def _consents(request: ActionRequest, node: NodeState) -> tuple[Block, ...]:
         if names and kind.value not in request.consents:
             why = "has no controller and will not come back" if kind is LossKind.UNMANAGED_POD else "loses its emptyDir"
             summary = f"{', '.join(names)}: {why}"
-            blocks.append(Block(kind="needs-consent", summary=summary, consent=kind.value))
+            hint = f"to lose that: --consent {kind}"
+            blocks.append(Block(kind="needs-consent", summary=summary, hint=hint, consent=kind.value))
     return tuple(blocks)
 
 

@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     if kind in ("drain", "reboot"):
         group.add_argument("--deadline", metavar="TIME", help="longest wait, such as 30m or 12h")
         group.add_argument("--no-wait", action="store_true", help="return when it was asked for, without waiting")
-    if kind in ("drain", "cordon", "resume"):
+    if kind in ("drain", "resume", "stop", "reboot"):
         group.add_argument(
-            "--consent", metavar="LOSS", action="append", default=[], help="agree to a loss that the plan names"
+            "--consent", metavar="WORD", action="append", default=[], help="agree to what the plan names by this word"
         )
     if kind == "drain":
         group.add_argument("--for", metavar="TIME", dest="lease", help="how long it is to stay drained, such as 2h")
@@ -92,8 +92,15 @@ def _is_text(value: str) -> bool:
 def _request(args: argparse.Namespace, chosen: Selection) -> ActionRequest | Exit:
     from gputop.actions.audit import real_user
     from gputop.cli.options import seconds
-    from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signal
+    from gputop.domain.action import CONSENTS, ActionKind, ActionRequest, ProcessTarget, Signal
     from gputop.domain.clock import SystemClock
+
+    may_be_agreed = CONSENTS.get(ActionKind(args.act), ())
+    for word in getattr(args, "consent", ()):
+        if word not in may_be_agreed:
+            return diagnostics.fail(
+                f'--consent "{word}" is nothing that {args.act} asks for', f"known: {', '.join(may_be_agreed)}"
+            )
 
     deadline = lease = None
     if getattr(args, "deadline", None) is not None:

@@ -48,6 +48,10 @@ class ActionKind(StrEnum):
     """Put jobs of a scheduler back into its queue."""
 
 
+BESIDE = frozenset({ActionKind.RESET, ActionKind.SIGNAL, ActionKind.POWER_CAP, ActionKind.MESSAGE})
+"""Acts that neither need a host's scheduler nor change where the host stands."""
+
+
 class Signal(StrEnum):
     INT = "INT"
     TERM = "TERM"
@@ -79,7 +83,7 @@ class ActionRequest(Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     """End of the lease of a drain (`--for`), UTC."""
     consents: frozenset[str] = frozenset()
-    """Losses a person agreed to by name, such as `unmanaged-pods` or `empty-dir-data` (`LossKind` values)."""
+    """What a person agreed to by name (`Consent` values)."""
     override: str = ""
     """Why bad items of the undrain gate are set aside; empty: they are not."""
     devices: tuple[str, ...] = ()
@@ -207,6 +211,28 @@ class LossKind(StrEnum):
     SESSION = "session"
     """A logged-in person is thrown out."""
     DISPLAY = "display"
+
+
+class Consent(StrEnum):
+    """What a person agrees to by name (`--consent`)."""
+
+    UNMANAGED_PODS = LossKind.UNMANAGED_POD.value
+    EMPTY_DIR_DATA = LossKind.EMPTY_DIR.value
+    NODE_NOT_READY = "node-not-ready"
+    """A drain of a node whose kubelet does not answer: its pods do not leave before it does."""
+    DRAINED_BY_OTHER = "drained-by-other"
+    """A resume of what somebody else drained."""
+    POWER_CUT = "power-cut"
+    """A stop or reboot that does not ask the operating system."""
+
+
+CONSENTS: dict[ActionKind, tuple[Consent, ...]] = {
+    ActionKind.DRAIN: (Consent.UNMANAGED_PODS, Consent.EMPTY_DIR_DATA, Consent.NODE_NOT_READY),
+    ActionKind.RESUME: (Consent.DRAINED_BY_OTHER,),
+    ActionKind.STOP: (Consent.POWER_CUT,),
+    ActionKind.REBOOT: (Consent.POWER_CUT,),
+}
+"""What may be agreed to in each act; any other word is a mistake."""
 
 
 class Loss(Struct, frozen=True, kw_only=True):

@@ -11,13 +11,13 @@ import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
 
-from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Step
+from gputop.domain.action import ActionRequest, Block, Check, CheckState, Consent, Goal, Step
 from gputop.domain.backend import Ipmi
 from gputop.domain.call import Performed, RunHere
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.instance import Instance, PowerState
 from gputop.ports import Clock, Runner
-from gputop.power.proof import POWER_CUT, another_boot, in_state
+from gputop.power.proof import another_boot, in_state
 from gputop.transport.runner import perform, shown, trouble
 
 AT_ONCE = 8
@@ -81,7 +81,7 @@ class IpmiPowerProvider:
         return PowerState.UNKNOWN, f"not understood: {said[:80]!r}", None
 
     def stop_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
-        if POWER_CUT in request.consents:
+        if Consent.POWER_CUT in request.consents:
             return (self._step(instance, "off", "cut the power by IPMI", Goal.STOPPED, START_SECONDS),)
         return (self._step(instance, "soft", "shut down by IPMI", Goal.STOPPED, STOP_SECONDS),)
 
@@ -90,7 +90,7 @@ class IpmiPowerProvider:
 
     def reboot_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
         """Off and on again; IPMI has no word for a reboot that asks the operating system."""
-        if POWER_CUT in request.consents:
+        if Consent.POWER_CUT in request.consents:
             return (self._step(instance, "cycle", "cycle the power by IPMI", Goal.REBOOTED, STOP_SECONDS),)
         return (
             self._step(instance, "soft", "shut down by IPMI", Goal.STOPPED, STOP_SECONDS),

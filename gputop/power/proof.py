@@ -11,9 +11,6 @@ from gputop.ports import Runner
 
 LOOK_SECONDS = 15.0
 
-POWER_CUT = "power-cut"
-"""The consent for what does not ask the operating system."""
-
 ID_LABEL = "instance_id"
 """The label of a host that holds its id at its cloud, where its `power` is shared with others."""
 

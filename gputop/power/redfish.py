@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Step
+from gputop.domain.action import ActionRequest, Block, Check, CheckState, Consent, Goal, Step
 from gputop.domain.backend import Redfish
 from gputop.domain.call import Api, Performed
 from gputop.domain.host import Host, HostSpec
@@ -20,7 +20,7 @@ from gputop.domain.instance import Instance, PowerState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Clock, Runner
 from gputop.power.http import Site, request
-from gputop.power.proof import POWER_CUT, another_boot, in_state
+from gputop.power.proof import another_boot, in_state
 from gputop.transport.runner import shown
 from gputop.transport.secret import read_secret
 from gputop.transport.thread import in_thread
@@ -122,7 +122,7 @@ class RedfishPowerProvider:
         return target, [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
     def stop_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
-        cut = POWER_CUT in request.consents
+        cut = Consent.POWER_CUT in request.consents
         return self._steps(
             instance, CUT if cut else STOP, Goal.STOPPED, "power off", STOP_SECONDS, None if cut else CUT
         )
@@ -131,7 +131,7 @@ class RedfishPowerProvider:
         return self._steps(instance, START, Goal.RUNNING, "power on", START_SECONDS, None)
 
     def reboot_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
-        cut = POWER_CUT in request.consents
+        cut = Consent.POWER_CUT in request.consents
         wanted = CUT_AND_REBOOT if cut else REBOOT
         return self._steps(instance, wanted, Goal.REBOOTED, "reboot", STOP_SECONDS, None if cut else CUT_AND_REBOOT)
 
@@ -153,8 +153,8 @@ class RedfishPowerProvider:
             return Block(
                 kind="reset-type",
                 summary=f"{offers}; needed is {' or '.join(wanted)}",
-                hint=f"cut its power instead: --consent {POWER_CUT}" if can_cut else None,
-                consent=POWER_CUT if can_cut else None,
+                hint=f"cut its power instead: --consent {Consent.POWER_CUT}" if can_cut else None,
+                consent=Consent.POWER_CUT if can_cut else None,
             )
         return (
             Step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from gputop.domain.action import ActionRequest, Block, Goal, LossKind, Step
+from gputop.domain.action import ActionRequest, Block, Consent, Goal, LossKind, Step
 from gputop.domain.backend import Kubernetes
 from gputop.domain.call import Call, RunHere, RunOn, Watch, command_of
 from gputop.domain.job import AdminState, NodeState
@@ -19,8 +19,6 @@ MARGIN_SECONDS = 7.0
 
 
 Kubectl = RunHere | RunOn
-NOT_READY = "node-not-ready"
-"""Kind and consent of the block of a node whose kubelet does not answer."""
 
 
 def kubectl(spec: Kubernetes, *words: str) -> Kubectl:
@@ -72,12 +70,12 @@ def drain_steps(spec: Kubernetes, node: NodeState, request: ActionRequest, secon
     name = node.node
     if isinstance(cordon, Block) or name is None:
         return cordon
-    if node.admin is AdminState.DOWN and NOT_READY not in request.consents:
+    if node.admin is AdminState.DOWN and Consent.NODE_NOT_READY not in request.consents:
         return Block(
-            kind=NOT_READY,
+            kind=Consent.NODE_NOT_READY,
             summary=f"node {name} is {node.raw}: its pods would not leave before its kubelet answers",
-            hint="cordon it, or agree to wait",
-            consent=NOT_READY,
+            hint=f"cordon it, or agree to wait: --consent {Consent.NODE_NOT_READY}",
+            consent=Consent.NODE_NOT_READY,
         )
     consents = frozenset((LossKind.UNMANAGED_POD.value, LossKind.EMPTY_DIR.value)) & request.consents
     wanted = {"node": name, "consents": ",".join(sorted(consents))}

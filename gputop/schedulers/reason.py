@@ -6,13 +6,11 @@ import re
 
 from msgspec import Struct
 
-from gputop.domain.action import ActionRequest, Block
+from gputop.domain.action import ActionRequest, Block, Consent
 from gputop.domain.job import NodeState
 
 LIMIT = 200
 """Characters of a reason that are kept."""
-BY_ANOTHER = "drained-by-other"
-"""Kind and consent of the block when somebody else took the node out of service."""
 
 _TICKET = re.compile(r"\b[A-Z][A-Z0-9]+-\d+\b|#\d+\b|(?<=\bticket )\d+\b")
 _OURS = re.compile(r"gputop:(?P<by>[^:\s]*):(?P<ticket>[^:\s]*): ?(?P<why>.*)", re.DOTALL)
@@ -46,16 +44,16 @@ def not_ours(node: NodeState, request: ActionRequest) -> Block | None:
     ours = parse_reason(node.reason)
     if ours is not None and ours.by == request.by:
         return None
-    if request.override or BY_ANOTHER in request.consents:
+    if request.override or Consent.DRAINED_BY_OTHER in request.consents:
         return None
     by = ours.by if ours is not None else node.by
     when = f" at {node.since:%Y-%m-%d %H:%M} UTC" if node.since is not None else ""
     why = (ours.why if ours is not None else node.reason) or "no reason given"
     return Block(
-        kind=BY_ANOTHER,
+        kind=Consent.DRAINED_BY_OTHER,
         summary=f"taken out of service by {by or 'somebody unknown'}{when}: {why}",
         hint=f"{f'ask {by}' if by else 'find out who'} first, or say why you override it",
-        consent=BY_ANOTHER,
+        consent=Consent.DRAINED_BY_OTHER,
     )
 
 

@@ -12,7 +12,6 @@ from tests.acts.conftest import Gputop
 from tests.acts.machines import Machine, Machines
 from tests.acts.steps import DO, REASON
 
-
 NUMBERS = count(1)
 
 

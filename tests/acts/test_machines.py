@@ -273,6 +273,24 @@ def test_two_machines_are_drained_the_canary_first(machines: Machines, gputop: G
         machines.machines[name].stop()
 
 
+def test_two_machines_of_one_image_are_not_taken_for_one_and_one_with_two_names_is(
+    machines: Machines, gputop: Gputop
+) -> None:
+    clones = [machines.add(name) for name in ("clone-1", "clone-2")]
+    for clone in clones:
+        (clone.folder / "machine-id").write_text("0123456789abcdef0123456789abcdef\n")
+    ran = gputop("drain", "-f", machines.inventory(names=("clone-1", "clone-2")), "clone-[1-2]", *DO, *REASON)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    path = machines.inventory(names=("clone-1",))
+    alias = f"  - {{name: alias, address: localhost, port: {clones[0].port}, host_keys: accept-new}}\n"
+    path.write_text(path.read_text() + alias)
+    twins = gputop("drain", "-f", path, "clone-1", "alias", *DO, *REASON, XDG_CONFIG_HOME=str(machines.folder / "own"))
+    assert twins.returncode == 4, twins.stdout
+    assert "refused (twin): alias: it is the same machine as clone-1" in twins.stderr
+    for clone in clones:
+        clone.stop()
+
+
 def test_a_closed_terminal_leaves_a_plan_that_is_resumed(machine: Machine, inventory: Path, gputop: Gputop) -> None:
     machine.devices(gpu__0__compute="4000000:100")
     with pytest.raises(subprocess.TimeoutExpired):  # SIGKILL at the end of its time

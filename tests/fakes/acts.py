@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -39,6 +40,10 @@ from .clock import START, ManualClock
 
 BOOT = "11111111-2222-4333-8444-555555555555"
 MIB = 1024**2
+
+
+def boot_of(host: str) -> str:
+    return BOOT if host == "gpu-01" else str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
 
 
 def a_policy(**fields: Any) -> Policy:
@@ -86,7 +91,7 @@ def an_evidence(name: str = "gpu-01", *, drained: bool = False, **fields: Any) -
         "host": host,
         "node": a_node(host.name, drained=drained),
         "instance": an_instance(host.name),
-        "identity": HostIdentity(boot_id=BOOT, machine_id=f"machine-of-{host.name}"),
+        "identity": HostIdentity(boot_id=boot_of(host.name), machine_id=f"machine-of-{host.name}"),
         "as_of": START,
     }
     return Evidence(**(own | fields))

@@ -10,6 +10,7 @@ from gputop.actions.evidence import Evidence
 from gputop.actions.guards import Surroundings, judge
 from gputop.domain.action import ActionKind, Allow, Confirm, Deny, HostActState, HostIdentity, Plan, Verdict
 from gputop.domain.job import Job
+from gputop.domain.proof import same_machine
 from tests.fakes.acts import a_host, a_node, a_plan, a_policy, a_process, a_request, an_evidence
 
 GROUPS = st.lists(st.sampled_from(["train", "infer", "lab"]), max_size=2, unique=True)
@@ -44,7 +45,11 @@ def evidences(draw: st.DrawFn) -> Evidence:
     )
     drained = draw(st.booleans())
     node = a_node(name, drained=drained, jobs=jobs, controller=draw(st.integers(0, 9)) == 0)
-    identity = HostIdentity(boot_id=f"boot-{number}", machine_id=draw(st.sampled_from([f"m-{number}", "m-same"])))
+    identity = HostIdentity(
+        boot_id=draw(st.sampled_from([f"boot-{number}", "boot-same", None])),
+        machine_id=draw(st.sampled_from([f"m-{number}", "m-same", None])),
+        host_key=draw(st.sampled_from([f"key-{number}", "key-same", None])),
+    )
     return an_evidence(host=host, node=node, identity=identity, instance=None)
 
 
@@ -120,3 +125,18 @@ def test_adding_a_job_to_a_host_never_makes_the_guards_milder(
     more = structs.replace(fleet[0], node=structs.replace(node, jobs=(*node.jobs, Job(id="99", user=user))))
     after = judge(planned(kind, [more, *fleet[1:]]), where)
     assert is_at_least_as_strict(after, before), (before, after)
+
+
+IDS = st.sampled_from([None, "x", "y"])
+IDENTITIES = st.builds(HostIdentity, boot_id=IDS, machine_id=IDS, host_key=IDS)
+
+
+@given(IDENTITIES, IDENTITIES)
+def test_what_is_not_known_never_makes_two_machines_of_one(one: HostIdentity, other: HostIdentity) -> None:
+    assert same_machine(one, other) is same_machine(other, one)
+    if one.boot_id is not None:
+        assert same_machine(one, structs.replace(other, boot_id=one.boot_id))
+    known = [key for key in ("boot_id", "machine_id") if getattr(one, key) and getattr(one, key) == getattr(other, key)]
+    if known and not same_machine(one, other):  # equal in something: then the rest must be known, and differ
+        assert None not in (one.boot_id, other.boot_id, one.host_key, other.host_key)
+        assert (one.boot_id, one.host_key) != (other.boot_id, other.host_key)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal, bare
+from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal
 from gputop.actions.audit import AuditLog, Who, read_records
 from gputop.actions.executor import Executor
+from gputop.actions.here import bare
 from gputop.actions.journal import journal_of, unfinished
 from gputop.actions.lease import is_over, leases
 from gputop.actions.lock import ActionLock

@@ -15,6 +15,7 @@ from gputop.domain.action import (
     Deny,
     HostActState,
     HostIdentity,
+    Refusal,
     Verdict,
 )
 from gputop.domain.backend import CommandPower, Ec2, Ipmi, Kubernetes, Redfish, Slurm, SshPower
@@ -275,6 +276,39 @@ def test_two_names_of_a_machine_without_machine_id_are_refused() -> None:
     evidence = [an_evidence(name, identity=identity) for name in ("a", "b")]
     plan = a_plan(a_request(ActionKind.DRAIN, "a", "b"), *evidence)
     assert "twin" in guards_of(judge(plan, some_surroundings(plan, *evidence)))
+
+
+def an_identity(boot: str | None, machine: str | None = "cloned", key: str | None = None) -> HostIdentity:
+    return HostIdentity(boot_id=boot, machine_id=machine, host_key=key)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (an_identity("b1", "m1", "k1"), an_identity("b1", "m2", "k2"), True),  # containers of one machine
+        (an_identity("b1", "cloned", "k1"), an_identity("b2", "cloned", "k2"), False),  # two machines of one image
+        (an_identity("b1", "cloned", "k"), an_identity("b2", "cloned", "k"), True),  # its keys were copied too
+        (an_identity("b1", "cloned", "k1"), an_identity("b2", "cloned", None), True),
+        (an_identity(None, "cloned", "k1"), an_identity("b2", "cloned", "k2"), True),
+        (an_identity("b1", "m1", "k"), an_identity("b2", "m2", "k"), False),
+        (an_identity("b1", None, "k1"), an_identity("b2", None, "k2"), False),
+        (an_identity(None, None, None), an_identity(None, None, None), False),
+    ],
+)
+def test_one_machine_by_two_names_is_told_from_two_of_one_image(
+    one: HostIdentity, other: HostIdentity, same: bool
+) -> None:
+    evidence = [an_evidence("a", identity=one, instance=None), an_evidence("b", identity=other, instance=None)]
+    plan = a_plan(a_request(ActionKind.DRAIN, "a", "b"), *evidence)
+    assert ("twin" in guards_of(judge(plan, some_surroundings(plan, *evidence)))) is same
+    keys = {one.host_key, "my-other-key"} if one.host_key is not None else set()
+    here = some_surroundings(plan, *evidence, self_identity=one, self_host_keys=keys)
+    refused = {refusal.host for refusal in _refusals(judge(plan, here)) if refusal.guard == "self"}
+    assert ("b" in refused) is same
+
+
+def _refusals(verdict: Verdict) -> tuple[Refusal, ...]:
+    return verdict.refusals if isinstance(verdict, Deny) else ()
 
 
 def test_readings_of_another_machine_than_commands_reach_are_no_ground_to_act() -> None:
