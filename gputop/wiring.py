@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gputop.domain.backend import CommandPower
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.fleet.collector import Collector
@@ -138,6 +139,8 @@ def make_acts(
                 return ends.scheduler
             case "power" if ends.power is not None:
                 return ends.power
+            case "system" if ends.system is not None:
+                return ends.system
             case "hook":
                 return hook_actor
         return host_actor
@@ -220,15 +223,20 @@ def make_back_ends(
     schedulers: dict[object, Scheduler] = {}
     providers: dict[str, PowerProvider] = {}
     found = {}
+
+    def provider(kind: str) -> PowerProvider:
+        if kind not in providers:
+            providers[kind] = _make_power(kind, by_name, runner, clock)
+        return providers[kind]
+
     for spec in specs:
         scheduler = schedulers.get(spec.scheduler)
         if scheduler is None:
             scheduler = schedulers[spec.scheduler] = _make_scheduler(spec, by_name, runner, clock, simulator)
-        kind = "ssh" if spec.power is None else type(spec.power).__struct_config__.tag
-        provider = providers.get(str(kind))
-        if provider is None:
-            provider = providers[str(kind)] = _make_power(str(kind), by_name, runner, clock)
-        found[spec.name] = BackEnds(scheduler=scheduler, power=provider)
+        kind = "ssh" if spec.power is None else str(type(spec.power).__struct_config__.tag)
+        cannot_reboot = isinstance(spec.power, CommandPower) and not spec.power.reboot
+        system = provider("ssh") if cannot_reboot else None
+        found[spec.name] = BackEnds(scheduler=scheduler, power=provider(kind), system=system)
     return found
 
 

@@ -270,7 +270,7 @@ class Acts:
         hosts = [seen.get(name) or self._unseen(name) for name in names]
         nodes, instances = await asyncio.gather(
             self._nodes(hosts if request.kind in ASKS_SCHEDULER else (), briefly=request.kind in BESIDE),
-            self._instances(hosts if request.kind in ASKS_POWER else ()),
+            self._instances(hosts if request.kind in ASKS_POWER else (), request.kind),
         )
         return list(await asyncio.gather(*(self._evidence(request, host, nodes, instances) for host in hosts)))
 
@@ -323,10 +323,10 @@ class Acts:
         answers = await asyncio.gather(*(observe(scheduler, its) for scheduler, its in asked.values()))
         return {name: node for answer in answers for name, node in answer.items()}
 
-    async def _instances(self, hosts: Sequence[Host]) -> Mapping[str, Instance]:
+    async def _instances(self, hosts: Sequence[Host], kind: ActionKind) -> Mapping[str, Instance]:
         asked: dict[int, tuple[PowerProvider, list[Host]]] = {}
         for host in hosts:
-            power = self._back_ends[host.name].power
+            power = self._back_ends[host.name].power_for(kind)
             if power is not None:
                 asked.setdefault(id(power), (power, []))[1].append(host)
         answers = await asyncio.gather(*(power.observe(its) for power, its in asked.values()))
@@ -359,7 +359,12 @@ class Acts:
             self_identity=own_identity(),
             self_host_keys=own_host_keys(),
             own_addresses=own_addresses(evidence),
-            in_band={name for name, spec in specs.items() if spec.power is None or isinstance(spec.power, SshPower)},
+            in_band={
+                name
+                for name, spec in specs.items()
+                if isinstance(spec.power, SshPower | None)
+                or (request.kind is ActionKind.REBOOT and self._back_ends[name].system is not None)
+            },
         )
 
     async def _jumps(self) -> set[str]:

@@ -66,6 +66,11 @@ class BackEnds(Struct, frozen=True, kw_only=True):
 
     scheduler: Scheduler
     power: PowerProvider | None = None
+    system: PowerProvider | None = None
+    """Its operating system, which reboots it where `power` has no word for that; `None`: `power` does."""
+
+    def power_for(self, kind: ActionKind) -> PowerProvider | None:
+        return self.system if kind is ActionKind.REBOOT and self.system is not None else self.power
 
 
 def make_plan(
@@ -363,18 +368,23 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
     steps: tuple[Step, ...] | Block
     losses: tuple[Loss, ...] = ()
     blocks: tuple[Block, ...] = ()
+    notes: tuple[str, ...] = ()
+    power = ends.power_for(ActionKind.REBOOT)
     if isinstance(ends.scheduler, CanRebootNode) and node is not None and state is not HostActState.DRAINED:
         if node.block is not None:
             return (), (), (node.block,), ()
         steps = ends.scheduler.reboot_steps(node, request)
-    elif ends.power is not None and instance is not None and isinstance(ends.power, CanReboot):
+    elif power is not None and instance is not None and isinstance(power, CanReboot):
         if instance.block is not None:
             return (), (), (instance.block,), ()
-        steps = ends.power.reboot_steps(instance, request)
+        steps = power.reboot_steps(instance, request)
+        if power is ends.system and not isinstance(steps, Block):
+            steps = tuple(structs.replace(step, actor="system") for step in steps)
+            notes = ("the inventory names no program to reboot it: its operating system is asked, over SSH",)
         losses = (*losses_of_end(evidence.host, node), *_sessions(instance))
         blocks = (*instance.reboot_blocks, *_not_drained(request, evidence, state))
     else:
-        return (), (), (_cannot(request.kind, ends.power.name if ends.power is not None else "the inventory"),), ()
+        return (), (), (_cannot(request.kind, power.name if power is not None else "the inventory"),), ()
     if isinstance(steps, Block):
         return (), losses, (*blocks, steps), ()
     before = evidence.identity.boot_id if evidence.identity is not None else None
@@ -399,7 +409,7 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
             poll_seconds=5.0,
         )
         steps = (*steps, proof)
-    return (*steps, _first_frame(evidence)), losses, blocks, ()
+    return (*steps, _first_frame(evidence)), losses, blocks, notes
 
 
 def _first_frame(evidence: Evidence) -> Step:

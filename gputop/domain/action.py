@@ -151,7 +151,7 @@ class Step(Struct, frozen=True, kw_only=True):
     id: str
     """Unique within the plan of its host, stable over a restart: `slurm.drain`, `host.empty`."""
     actor: str
-    """Who performs and checks it: `scheduler`, `power`, `host` or `hook`."""
+    """Who performs and checks it: `scheduler`, `power`, `system` (the host's own, over SSH), `host` or `hook`."""
     title: str
     """A few words for a table: "drain in Slurm"."""
     call: Call

@@ -106,7 +106,11 @@ class CommandPowerProvider:
     def _steps(self, instance: Instance, act: str, goal: Goal) -> tuple[Step, ...] | Block:
         argv = instance.values.get(act)
         if argv is None:
-            return Block(kind="no-command", summary=f"the inventory names no program to {act} it", hint="see `power`")
+            return Block(
+                kind="no-command",
+                summary=f"the inventory names no program to {act} it",
+                hint="see docs/reference/power.md",
+            )
         if instance.power is PowerState.GONE:
             return Block(kind="gone", summary="it is gone and will not come back")
         return (
