@@ -41,6 +41,10 @@ class Source(Protocol):
         """Ask these hosts again now: a waiting or refused connection is tried at once."""
         ...
 
+    async def let_go(self, hosts: Collection[str]) -> None:
+        """End what runs on these hosts, and start nothing there before `retry`. Returns when it has ended."""
+        ...
+
     def set_interval(self, seconds: float) -> None:
         """Time between two frames, from now on, for all hosts."""
         ...
@@ -231,4 +235,8 @@ class Observer(Protocol):
 
     async def known(self, hosts: Sequence[str]) -> Mapping[str, Host]:
         """Those of `hosts` that are watched anyway, as they were last seen; nothing is asked."""
+        ...
+
+    async def let_go(self, hosts: Sequence[str]) -> None:
+        """End all that watches `hosts` until the next look: what reads a device has it open."""
         ...

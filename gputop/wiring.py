@@ -180,7 +180,7 @@ def make_desk(
     runner, transport = make_runner(
         specs, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock
     )
-    observer = FleetObserver(collector.retry, clock)
+    observer = FleetObserver(collector, clock)
 
     async def close() -> None:
         await runner.close()

@@ -13,7 +13,16 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from gputop.actions.audit import AuditLog
-from gputop.actions.device import look_at_process, look_at_units, read_process
+from gputop.actions.device import (
+    FABRIC_UNIT,
+    UNITS,
+    DeviceHolder,
+    look_at_holders,
+    look_at_process,
+    look_at_units,
+    read_holders,
+    read_process,
+)
 from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
@@ -282,11 +291,13 @@ class Acts:
         instances: Mapping[str, Instance],
     ) -> Evidence:
         identity = await self._host_actor.identify(host.name)
-        units: tuple[str, ...] = ()
+        words: list[str] = []
+        holders: tuple[DeviceHolder, ...] = ()
         process = None
         if request.kind is ActionKind.RESET:
             found = await self._runner.run(look_at_units(host.name), deadline_seconds=LOOK_SECONDS)
-            units = tuple(found.text.split()) if found.ok else ()
+            words = found.text.split() if found.ok else []
+            holders = read_holders(await self._runner.run(look_at_holders(host.name), deadline_seconds=LOOK_SECONDS))
         if request.kind is ActionKind.SIGNAL and request.process is not None:
             pid = request.process.pid
             process = read_process(
@@ -297,7 +308,9 @@ class Acts:
             node=nodes.get(host.name),
             instance=instances.get(host.name),
             identity=identity,
-            units=units,
+            units=tuple(word for word in words if word in UNITS),
+            nvswitch="nvswitch" in words or FABRIC_UNIT in words,
+            holders=holders,
             process=process,
             as_of=self._clock.now(),
         )

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from gputop.domain.action import ActionRequest, Goal, ProcessTarget, Signal, Step
 from gputop.domain.call import CommandResult, RunOn
+from gputop.domain.reading import Device
+from gputop.probes.bundle import AGENT_WORDS
 
 UNITS = (
     "nvidia-persistenced",
@@ -23,8 +25,25 @@ UNITS = (
 FABRIC_UNIT = "nvidia-fabricmanager"
 DISPLAY_UNIT = "display-manager"
 
-LOOK_AT_UNITS = 'for unit in "$@"; do systemctl is-active --quiet "$unit" 2>/dev/null && echo "$unit"; done; :'
-"""Prints those of its arguments that run; without systemd, none does."""
+LOOK_AT_UNITS = (
+    'for unit in "$@"; do systemctl is-active --quiet "$unit" 2>/dev/null && echo "$unit"; done; '
+    "[ -e /dev/nvidia-nvswitchctl ] && echo nvswitch; :"
+)
+"""Prints those of its arguments that run (without systemd, none does), and whether the devices hang at an NVSwitch."""
+
+LOOK_AT_HOLDERS = (
+    "tries=$1; while :; do found=$(ls -ln /proc/[0-9]*/fd 2>/dev/null | "
+    "awk '/^\\/proc\\// { split($0, part, \"/\"); pid = part[3] } / -> \\/dev\\/nvidia[0-9]+$/ { print pid, $NF }' | "
+    "sort -u); tries=$((tries - 1)); "
+    '[ -n "$found" ] && [ "$tries" -gt 0 ] || break; sleep 1; done; '
+    'printf "%s\\n" "$found" | while read -r pid device; do [ -n "$pid" ] || continue; '
+    'kind=other; case $(tr "\\0" " " <"/proc/$pid/cmdline" 2>/dev/null) in '
+    f'*"{AGENT_WORDS}"*) kind=agent ;; esac; '
+    'printf "%s %s %s %s %s\\n" "$kind" "$pid" "${device#/dev/nvidia}" "$(stat -c %U "/proc/$pid" 2>/dev/null)" '
+    '"$(cat "/proc/$pid/comm" 2>/dev/null)"; done'
+)
+"""Prints what has devices open, as far as this account can see: KIND PID MINOR USER NAME. gputop's own agent, whosever,
+is of the kind `agent`. Its argument: how often it looks, with a second between, until nothing has."""
 
 _READ = (
     'line=$(cat "/proc/$1/stat" 2>/dev/null) || { echo "no process has the number $1" >&2; exit 3; }; '
@@ -53,6 +72,21 @@ SEND = (
 SECONDS_TO_END = {Signal.INT: 15.0, Signal.TERM: 30.0, Signal.KILL: 15.0}
 
 
+class DeviceHolder(Struct, frozen=True, kw_only=True):
+    """A process that has the file of a device open. Its name is untrusted."""
+
+    pid: int
+    minor: int
+    user: str
+    name: str
+    """At most 15 characters of it."""
+    is_agent: bool = False
+    """It is an agent of gputop: ours, which lets go before a reset, or another's."""
+
+    def words(self, index: int) -> str:
+        return f"{self.name or 'a process'} (pid {self.pid}) of {self.user or 'nobody known'} has GPU {index} open"
+
+
 class ProcessFound(Struct, frozen=True, kw_only=True):
     """What `LOOK_AT_PROCESS` prints."""
 
@@ -69,6 +103,22 @@ def read_process(pid: int, result: CommandResult) -> ProcessFound | None:
         return None
     target = ProcessTarget(pid=pid, started_ticks=int(words[0]), user=words[1], command=command.strip()[:500])
     return ProcessFound(target=target, levels=int(words[2]))
+
+
+def read_holders(result: CommandResult) -> tuple[DeviceHolder, ...]:
+    """Those that can be seen; a look that failed sees none."""
+    found = []
+    for line in result.text.splitlines() if result.ok else ():
+        kind, _, rest = line.partition(" ")
+        words = rest.split(" ", 3)
+        if len(words) == 4 and words[0].isdecimal() and words[1].isdecimal():
+            pid, minor, user, name = words
+            found.append(DeviceHolder(pid=int(pid), minor=int(minor), user=user, name=name, is_agent=kind == "agent"))
+    return tuple(found)
+
+
+def look_at_holders(host: str, tries: int = 1) -> RunOn:
+    return RunOn(host=host, argv=("sh", "-c", LOOK_AT_HOLDERS, "sh", str(tries)))
 
 
 def look_at_process(host: str, pid: int) -> RunOn:
@@ -123,16 +173,15 @@ def _cap(host: str, key: str, index: int, watts: float, undo: Step | None, befor
     )
 
 
-def reset_steps(
-    host: str, devices: Sequence[tuple[str, int]], units: Sequence[str], *, together: bool
-) -> tuple[Step, ...]:
+def reset_steps(host: str, devices: Sequence[Device], units: Sequence[str], *, together: bool) -> tuple[Step, ...]:
     """Stop what holds the devices, reset, start it again whatever came of the reset.
 
-    `together`: all devices of the host at once, as NVSwitch needs it."""
+    `together`: all devices of the host at once, which NVSwitch needs, and for which one line in sudoers is enough."""
     stops = [_unit(host, unit, "stop") for unit in units]
     starts = [_unit(host, unit, "start") for unit in reversed(units)]
-    each = [((), "all GPUs")] if together else [(("-i", key), f"GPU {index}") for key, index in devices]
-    keys = [key for key, _ in devices]
+    each: list[tuple[tuple[str, ...], str, Sequence[Device]]] = [((), "all GPUs", devices)]
+    if not together:
+        each = [(("-i", device.key), f"GPU {device.index}", (device,)) for device in devices]
     resets = [
         Step(
             id=f"reset.{position}",
@@ -140,13 +189,16 @@ def reset_steps(
             title=f"reset {name}",
             call=RunOn(host=host, argv=("nvidia-smi", "--gpu-reset", *which), sudo=True),
             goal=Goal.DEVICES_RESET,
-            wanted={"devices": ",".join(keys if together else [keys[position]])},
+            wanted={
+                "devices": ",".join(device.key for device in its),
+                "minors": ",".join(f"{device.minor_number}" for device in its if device.minor_number is not None),
+            },
             deadline_seconds=180,
             check_first=False,
             repeatable=False,
             why_no_undo="a reset cannot be taken back",
         )
-        for position, (which, name) in enumerate(each)
+        for position, (which, name, its) in enumerate(each)
     ]
     return (*stops, *resets, *starts)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from gputop.actions.device import DISPLAY_UNIT, FABRIC_UNIT, power_cap_steps, reset_steps, signal_steps
+from gputop.actions.device import DISPLAY_UNIT, power_cap_steps, reset_steps, signal_steps
 from gputop.actions.evidence import Evidence, Work, no_answer
 from gputop.actions.verify import MIB
 from gputop.domain.action import ActionRequest, Block, Loss, LossKind
 from gputop.domain.host import Host
-from gputop.domain.reading import Frame
+from gputop.domain.reading import Device, Frame
 
 
 def _chosen(request: ActionRequest, host: Host) -> list[tuple[str, int]] | Block:
@@ -36,11 +36,10 @@ def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
     chosen = _chosen(request, host)
     if isinstance(chosen, Block) or host.frame is None:
         return (), (), (chosen if isinstance(chosen, Block) else no_answer("no reading"),), ()
-    together = FABRIC_UNIT in evidence.units
-    if together:
-        chosen = [(device.key, device.index) for device in host.frame.devices]
-    blocks = []
     keys = {key for key, _ in chosen}
+    devices = [device for device in host.frame.devices if evidence.nvswitch or device.key in keys]
+    blocks = []
+    keys = {device.key for device in devices}
     positions = {position for position, device in enumerate(host.frame.devices) if device.key in keys}
     for position in sorted(positions):
         if not host.frame.value("processes_known", position):
@@ -53,11 +52,26 @@ def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
         summary = f"{process.name or 'a process that cannot be seen'} (pid {process.pid}) of {who} holds it"
         blocks.append(Block(kind="device-busy", summary=summary, hint="drain it, or signal the process"))
     blocks += _held_memory(host, host.frame, positions)
+    blocks += _held_open(devices, evidence, {process.pid for process in holders})
     losses: tuple[Loss, ...] = ()
     if DISPLAY_UNIT in evidence.units:
         losses = (Loss(kind=LossKind.DISPLAY, summary="the desktop and all its programs end"),)
-    notes = ("NVSwitch: all GPUs are reset together",) if together else ()
-    return reset_steps(host.name, chosen, evidence.units, together=together), losses, tuple(blocks), notes
+    notes = ["settings such as power limits and compute modes may go back to their defaults"]
+    if evidence.nvswitch:
+        notes.append("NVSwitch: all GPUs are reset together")
+    together = len(devices) == len(host.frame.devices)
+    steps = reset_steps(host.name, devices, evidence.units, together=together)
+    return steps, losses, tuple(blocks), tuple(notes)
+
+
+def _held_open(devices: Sequence[Device], evidence: Evidence, told: Collection[int]) -> Iterator[Block]:
+    """Programs that have a device open without computing on it; the driver tells of none of them."""
+    by_minor = {device.minor_number: device for device in devices}
+    for holder in evidence.holders:
+        device = by_minor.get(holder.minor)
+        known = holder.is_agent or holder.pid in told or _restored(holder.name, evidence.units)
+        if device is not None and not known:
+            yield Block(kind="device-busy", summary=holder.words(device.index), hint="end it first")
 
 
 def _held_memory(host: Host, frame: Frame, positions: Collection[int]) -> list[Block]:
@@ -73,6 +87,9 @@ def _held_memory(host: Host, frame: Frame, positions: Collection[int]) -> list[B
     return blocks
 
 
+COMM_CHARACTERS = 15
+"""Of a program's name are kept by the kernel."""
+
 _UNIT_PROGRAMS = {
     "nvidia-persistenced": ("nvidia-persistenced",),
     "nvidia-dcgm": ("nv-hostengine",),
@@ -87,7 +104,8 @@ _UNIT_PROGRAMS = {
 def _restored(name: str | None, units: Sequence[str]) -> bool:
     """Whether a process ends, and comes back, with a unit that the reset stops and starts."""
     program = (name or "").rpartition("/")[2]
-    return any(program in _UNIT_PROGRAMS.get(unit, ()) for unit in units)
+    known = [each for unit in units for each in _UNIT_PROGRAMS.get(unit, ())]
+    return program in known or program in (each[:COMM_CHARACTERS] for each in known)
 
 
 def plan_signal(request: ActionRequest, evidence: Evidence) -> Work:

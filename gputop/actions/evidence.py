@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from gputop.actions.device import ProcessFound
+from gputop.actions.device import DeviceHolder, ProcessFound
 from gputop.actions.verify import ANSWERING
 from gputop.domain.action import ActionRequest, Block, HostIdentity, HostPlan, Loss, LossKind, Plan, Step
 from gputop.domain.host import Host
@@ -32,6 +32,10 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Asked for right now; `None`: it did not answer."""
     units: tuple[str, ...] = ()
     """Units that hold devices, of those `device.UNITS` names; for a reset."""
+    nvswitch: bool = False
+    """Its devices hang at an NVSwitch: they are reset together."""
+    holders: tuple[DeviceHolder, ...] = ()
+    """What has its devices open, as far as can be seen; for a reset."""
     process: ProcessFound | None = None
     """For a signal; `None`: there is no such process, or it could not be seen."""
     as_of: datetime

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from gputop.actions.device import look_at_process, look_at_units, read_process
+from gputop.actions.device import look_at_holders, look_at_process, look_at_units, read_holders, read_process
 from gputop.actions.gate import gate_items, passes
 from gputop.actions.verify import emptiness, first_frame
 from gputop.domain.action import Check, CheckState, GateItem, Goal, HostIdentity, Step
 from gputop.domain.call import Performed, RunHere, RunOn
 from gputop.domain.host import Host, HostSpec
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import boot_id, rebooted
 from gputop.health.catalog import default_catalog
 from gputop.ports import Observer, Runner
@@ -18,6 +19,8 @@ from gputop.transport.runner import perform, trouble
 
 LOOK_SECONDS = 15.0
 DIAGNOSIS_SECONDS = 300.0
+RELEASE_TRIES = 5
+"""How often it is looked, a second between, whether what was ended has let go of a device."""
 KERNEL_LOG = "dmesg 2>/dev/null || journalctl -k -b -o cat --no-pager 2>/dev/null"
 IDENTITY = "cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id 2>/dev/null || :"
 
@@ -64,7 +67,19 @@ class HostActor:
         return Check(state=CheckState.UNKNOWN, summary="cannot be looked at")
 
     async def perform(self, host: str, step: Step) -> Performed:
+        if step.goal is Goal.DEVICES_RESET:
+            await self._observer.let_go([host])  # our own agent has the devices open
+            if (held := await self._held(host, step)) is not None:
+                return Performed(ok=False, problem=held)
         return await perform(self._runner, step)
+
+    async def _held(self, host: str, step: Step) -> Problem | None:
+        """Who has the devices of a reset open, who would make it fail."""
+        minors = {int(minor) for minor in _names(step.wanted.get("minors", ""))}
+        call = look_at_holders(host, RELEASE_TRIES)
+        found = read_holders(await self._runner.run(call, deadline_seconds=LOOK_SECONDS))
+        held = list(dict.fromkeys(holder.words(holder.minor) for holder in found if holder.minor in minors))
+        return Problem(kind=ProblemKind.TOOL_FAILED, summary="; ".join(held)) if held else None
 
     async def _look(self, host: str) -> Host | None:
         return (await self._observer.look([host])).get(host)

@@ -170,7 +170,7 @@ async def opened(chosen: Selection, hosts: Sequence[str], *, allowed: bool) -> A
     runner, transport = wiring.make_runner(
         tuple(specs.values()), handshakes_per_hop=shakes.per_hop, handshakes_total=shakes.total, clock=clock
     )
-    observer = FleetObserver(collector.retry, clock)
+    observer = FleetObserver(collector, clock)
 
     async def watch() -> None:
         async for update in collector.updates():

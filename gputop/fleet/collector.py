@@ -95,6 +95,10 @@ class Collector:
         for source in self._sources:
             source.retry(hosts)
 
+    async def let_go(self, hosts: Collection[str]) -> None:
+        """End what runs on these hosts until they are asked again."""
+        await asyncio.gather(*(source.let_go(hosts) for source in self._sources))
+
     def set_interval(self, seconds: float) -> None:
         """Time between two frames, for all hosts."""
         for source in self._sources:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
 from msgspec import structs
 
@@ -19,13 +20,19 @@ LOOK_SECONDS = 20.0
 _MAY_RECOVER = frozenset({LinkState.DEGRADED, LinkState.STALE, LinkState.THROTTLED})
 
 
+class Watching(Protocol):
+    """What is needed of a `Collector`."""
+
+    def retry(self, hosts: Collection[str]) -> None: ...
+
+    async def let_go(self, hosts: Collection[str]) -> None: ...
+
+
 class FleetObserver:
     """Implements `ports.Observer`. Whoever reads the Collector's updates hands each Fleet to `accept`."""
 
-    def __init__(
-        self, retry: Callable[[Collection[str]], None], clock: Clock, *, look_seconds: float = LOOK_SECONDS
-    ) -> None:
-        self._retry = retry
+    def __init__(self, watching: Watching, clock: Clock, *, look_seconds: float = LOOK_SECONDS) -> None:
+        self._watching = watching
         self._clock = clock
         self._look_seconds = look_seconds
         self._fleet: Fleet | None = None
@@ -46,7 +53,7 @@ class FleetObserver:
         A host that cannot be reached is given up as soon as a new attempt has failed."""
         asked = self._clock.now()
         before = await self.known(hosts)
-        self._retry(hosts)
+        self._watching.retry(hosts)
         try:
             async with asyncio.timeout(self._look_seconds):
                 while True:
@@ -67,6 +74,9 @@ class FleetObserver:
         if fleet is None:
             return {}
         return {name: host for name in hosts if (host := fleet.get(name)) is not None}
+
+    async def let_go(self, hosts: Sequence[str]) -> None:
+        await self._watching.let_go(hosts)
 
     def _knows_all(self) -> bool:
         return self._fleet is not None and bool(self._fleet.hosts)

@@ -27,10 +27,13 @@ _FIND_PYTHON = (
     '&& exec $n "$p" -I -S -B -u -c "@LOADER@" $s $t; done; exit @NO_PYTHON@'
 )
 
+AGENT_WORDS = "exec(zlib.decompress(b))"
+"""In the command line of every agent, on any server."""
+
 # Without quotes, for the same reason. The alarm ends it when the network is cut before the payload is complete.
 _LOADER = (
     f"import sys,zlib,signal;signal.alarm({SILENCE_LIMIT_SECONDS});n=int(sys.argv[1]);b=sys.stdin.buffer.read(n);"
-    f"len(b)==n or sys.exit({EXIT_PAYLOAD_SHORT});exec(zlib.decompress(b))"
+    f"len(b)==n or sys.exit({EXIT_PAYLOAD_SHORT});{AGENT_WORDS}"
 )
 
 _SCRIPT = _FIND_PYTHON.replace("@LOADER@", _LOADER).replace("@NO_PYTHON@", str(EXIT_NO_PYTHON))

@@ -86,6 +86,9 @@ class AgentSource:
             if (host := self._hosts.get(name)) is not None:
                 host.retry()
 
+    async def let_go(self, hosts: Collection[str]) -> None:
+        await asyncio.gather(*(self._hosts[name].let_go() for name in hosts if name in self._hosts))
+
     def set_interval(self, seconds: float) -> None:
         for host in self._hosts.values():
             host.set_interval(seconds)
@@ -122,14 +125,23 @@ class _HostTask:
         self._endpoint: Endpoint | None = None
         self._settled = False
         self._failures = 0
+        self._attempt: asyncio.Task[LinkFailure] | None = None
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             await self._say(LinkState.CONNECTING)
+            attempt = self._attempt = asyncio.create_task(self._once(), name=f"attempt at {self.spec.name}")
             try:
-                failure = await self._once()
+                failure = await attempt
+            except asyncio.CancelledError:
+                me = asyncio.current_task()
+                if me is None or me.cancelling():
+                    raise
+                await self._say(LinkState.PENDING)  # let go
+                await self._woken.wait()
+                continue
             except Exception as error:
                 logger.exception("%s: unexpected error", self.spec.name)
                 failure = _internal(error)
@@ -142,6 +154,13 @@ class _HostTask:
         self._woken.set()
         if self._session is not None:
             self._session.sample_now()
+
+    async def let_go(self) -> None:
+        """End the connection with all that runs over it; the next one is made after `retry`."""
+        self._woken.clear()
+        if self._attempt is not None and not self._attempt.done():
+            self._attempt.cancel()
+            await asyncio.wait([self._attempt])
 
     def set_interval(self, seconds: float) -> None:
         self._interval_seconds = seconds

@@ -40,6 +40,9 @@ class FileSource:
     def retry(self, hosts: Collection[str]) -> None:
         """A file says the same again."""
 
+    async def let_go(self, hosts: Collection[str]) -> None:
+        """Nothing runs anywhere."""
+
     def set_interval(self, seconds: float) -> None:
         """A file has none."""
 

@@ -172,7 +172,7 @@ def trouble(result: CommandResult) -> Problem | None:
         return result.lost
     if result.truncated:
         return Problem(kind=ProblemKind.TOOL_FAILED, summary="printed more than 4 MiB")
-    said = shown(result.error_text.strip() or result.text.strip())
+    said = shown(_complaint(result.error_text) or result.text.strip())
     for words, summary, hint in SUDO_REFUSALS:
         if words in result.error_text:
             return Problem(kind=ProblemKind.PERMISSION, summary=summary, detail=said, hint=hint)
@@ -183,6 +183,12 @@ def trouble(result: CommandResult) -> Problem | None:
     last = said.splitlines()[-1] if said else ""
     summary = f"exit status {result.exit_status}" + (f": {last}" if last else "")
     return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary[:200], detail=said or None)
+
+
+def _complaint(error_text: str) -> str:
+    """Standard error without the word of a sudo that cannot resolve its own host: it goes on all the same."""
+    lines = error_text.strip().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("sudo: unable to resolve host"))
 
 
 def shown(output: str) -> str:

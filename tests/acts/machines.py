@@ -28,13 +28,13 @@ root ALL=(ALL:ALL) NOPASSWD: ALL
 ops ALL=(root) NOPASSWD: /usr/bin/install -D -m 0644 /dev/stdin /run/gputop/drain.json
 ops ALL=(root) NOPASSWD: /usr/bin/rm -f /run/gputop/drain.json
 ops ALL=(root) NOPASSWD: /usr/local/bin/reboot "", /usr/local/bin/poweroff ""
-ops ALL=(root) NOPASSWD: /usr/local/bin/nvidia-smi
+ops ALL=(root) NOPASSWD: /usr/local/bin/nvidia-smi, /usr/local/bin/systemctl
 ops ALL=(root) NOPASSWD: /usr/bin/kill -s *
 """
 
 SMI = """\
 #!/usr/bin/python3
-import re, sys
+import glob, os, re, sys, time
 CONF, LOG = {conf!r}, {log!r}
 words = sys.argv[1:]
 if not any(word.startswith("--query") for word in words):
@@ -54,8 +54,54 @@ elif any(word == "--query-gpu=power.limit" for word in words):
 elif words and words[0].startswith("--query-gpu=compute_mode"):
     mode = re.search(r"(?m)^gpu.compute_mode = (.*)$", text)[1]
     print("\\n".join([{{"0": "Default", "2": "Prohibited", "3": "Exclusive_Process"}}[mode]] * 2))
-elif "--gpu-reset" in words and "gpu.broken" in text:
-    sys.exit("GPU could not be reset")
+elif "--gpu-reset" in words:
+    chosen = [words[at + 1][-1] for at, word in enumerate(words) if word == "-i"] or ["0", "1"]
+    held = set()
+    for fd in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            held.add((os.readlink(fd), fd.split("/")[2]))
+        except OSError:
+            continue
+    users = {{pid for number in chosen for path, pid in held if path == "/dev/nvidia" + number}}
+    if users:
+        names = " ".join(sorted(open("/proc/" + pid + "/comm").read().strip() for pid in users))
+        print("GPU 00000000:3B:00.0 is currently in use by another process.")
+        print("1 device is currently being used by one or more other processes (" + names + ").")
+        sys.exit(3)
+    if "gpu.broken" in text:
+        sys.exit("GPU could not be reset")
+    while os.path.exists(CONF + ".slow"):
+        time.sleep(0.02)
+"""
+
+SYSTEMCTL = """\
+#!/bin/bash
+# Stands for systemd's program: a unit is a script below {folder}/units, and runs as a real process.
+verb=$1; shift
+[ "$1" = --quiet ] && {{ exec >/dev/null; shift; }}
+unit=$1
+running() {{ [ -e "/run/units/$unit" ] && [ -d "/proc/$(cat "/run/units/$unit")" ]; }}
+case $verb in
+is-active) running && {{ echo active; exit 0; }}; echo inactive; exit 3 ;;
+reboot|poweroff) echo "$verb" >>{folder}/systemctl.log; exec "$verb" ;;
+esac
+echo "$verb $unit" >>{folder}/systemctl.log
+[ -x "{folder}/units/$unit" ] || {{ echo "Unit $unit.service not found." >&2; exit 5; }}
+case $verb in
+start) running || {{ setsid "{folder}/units/$unit" </dev/null >/dev/null 2>&1 & echo $! >"/run/units/$unit"; }} ;;
+stop) running && {{ kill "$(cat "/run/units/$unit")"; while running; do sleep 0.02; done; }}; exit 0 ;;
+*) echo "not played: $verb" >&2; exit 1 ;;
+esac
+"""
+
+SYSTEMD_RUN = """\
+#!/bin/bash
+# Stands for systemd's program: runs a command later, detached from whoever asked for it.
+[ "$1" = --on-active=2 ] || {{ echo "not played: $*" >&2; exit 1; }}
+echo "systemd-run $*" >>{folder}/systemctl.log
+program=$(basename "$2"); shift 2
+setsid sh -c 'sleep 2; exec "$0" "$@"' "$program" "$@" </dev/null >/dev/null 2>&1 &
+echo "Running timer as unit: run-r1.timer" >&2
 """
 
 INIT = """\
@@ -64,7 +110,22 @@ set -e
 hostname {name}
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
-mkdir -p /run/sshd
+mkdir -p /run/sshd /run/units /run/lock /run/devices/pts /run/devices/shm
+chmod 1777 /run/lock /run/devices/shm
+for node in null zero full random urandom tty; do
+    touch /run/devices/$node
+    mount --bind /dev/$node /run/devices/$node
+done
+ln -s /proc/self/fd /run/devices/fd
+ln -s fd/0 /run/devices/stdin
+ln -s fd/1 /run/devices/stdout
+ln -s fd/2 /run/devices/stderr
+ln -s pts/ptmx /run/devices/ptmx
+touch /run/devices/nvidia0 /run/devices/nvidia1
+chmod 666 /run/devices/nvidia*
+mount --rbind /dev/pts /run/devices/pts
+mount --rbind /run/devices /dev
+[ -e {folder}/systemd ] && mkdir -p /run/systemd/system
 [ -e {folder}/no-network ] && exec sleep infinity
 cp -r {folder}/bin /run/bin
 mount --bind /run/bin /usr/local/bin
@@ -133,6 +194,20 @@ class Machine:
         path = self.folder / "smi.log"
         return path.read_text().splitlines() if path.exists() else []
 
+    def systemctl_calls(self) -> list[str]:
+        return (self.folder / "systemctl.log").read_text().splitlines()
+
+    def add_unit(self, name: str, program: str) -> None:
+        """A service of systemd: a real process named `program`, which has both devices open. It is not started."""
+        path = self.folder / "units" / name
+        own = self.folder / program
+        shutil.copy(need("sleep"), own)  # so that the kernel has its name
+        path.write_text(f"#!/bin/sh\nexec {own} 100000 3</dev/nvidia0 4</dev/nvidia1\n")
+        path.chmod(0o755)
+
+    def runs(self, unit: str) -> bool:
+        return self.run(f"systemctl is-active {unit} || :").strip() == "active"
+
     def run(self, script: str) -> str:
         """As root, on the machine."""
         return self._enter(["sh", "-c", script])
@@ -140,7 +215,7 @@ class Machine:
     def spawn(self, user: str = "ops") -> int:
         """A process of `user` that has a device open and runs until it is ended; its number there."""
         who = ["setpriv", "--reuid", str(OPS_ID), "--regid", str(OPS_ID), "--clear-groups"] if user == "ops" else []
-        script = f"sleep 10000 >/dev/null 2>&1 </dev/null 3<{self.folder}/dev/nvidia0 & echo $!"
+        script = "sleep 10000 >/dev/null 2>&1 </dev/null 3</dev/nvidia0 & echo $!"
         return int(self._enter([*who, "sh", "-c", script]))
 
     def _enter(self, argv: list[str]) -> str:
@@ -219,11 +294,13 @@ class Machines:
         shutil.copy(NVML / "fake_nvml.c", source)
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", self.library, source, "-lpthread"], check=True)
 
-    def add(self, name: str, *, sudoers: str = SUDOERS, boot_seconds: float = 0.3) -> Machine:
+    def add(self, name: str, *, sudoers: str = SUDOERS, boot_seconds: float = 0.3, systemd: bool = False) -> Machine:
+        """`systemd`: it looks like a machine that systemd booted; its programs are played all the same."""
         folder = self.folder / name
-        for below in ("bin", "dev", "home/ops", "home/root"):
+        for below in ("bin", "units", "home/ops", "home/root"):
             (folder / below).mkdir(parents=True)
-        (folder / "dev" / "nvidia0").touch()
+        if systemd:
+            (folder / "systemd").touch()
         os.chown(folder / "home/ops", OPS_ID, OPS_ID)
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
@@ -248,7 +325,9 @@ class Machines:
             if line.startswith(("driver", "nvml", "cuda", "gpu.name"))
             or (line.startswith("gpu.") and not line[4].isdigit())
         )
-        (folder / "nvml.conf").write_text(f"count = 2\n{conf}\ngpu.0.uuid = GPU-{name}-0\ngpu.1.uuid = GPU-{name}-1\n")
+        (folder / "nvml.conf").write_text(
+            f"count = 2\ndevice = /dev/nvidia\n{conf}\ngpu.0.uuid = GPU-{name}-0\ngpu.1.uuid = GPU-{name}-1\n"
+        )
         self._scripts(machine, boot_seconds)
         (folder / "sshd_config").write_text(
             f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {host_key}\nPidFile none\nUsePAM no\n"
@@ -268,13 +347,16 @@ class Machines:
             "power": POWER.format(folder=folder, boot_seconds=boot_seconds),
             "bin/reboot": "#!/bin/sh\nkill -TERM 1\n",
             "bin/poweroff": f"#!/bin/sh\ntouch {folder}/off\nkill -TERM 1\n",
+            "bin/systemctl": SYSTEMCTL.format(folder=folder),
+            "bin/systemd-run": SYSTEMD_RUN.format(folder=folder),
             "bin/nvidia-smi": SMI.format(conf=str(folder / "nvml.conf"), log=str(folder / "smi.log")),
         }
         for name, text in scripts.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
-        (folder / "smi.log").touch()
-        (folder / "smi.log").chmod(0o666)
+        for name in ("smi.log", "systemctl.log"):
+            (folder / name).touch()
+            (folder / name).chmod(0o666)
 
     def inventory(self, *, user: str = "ops", defaults: str = "", names: tuple[str, ...] = ()) -> Path:
         """An inventory file of `names`, or all machines, with small waits."""

@@ -80,6 +80,9 @@ class Machines:
     async def known(self, hosts: Sequence[str]) -> Mapping[str, Host]:
         return {name: self.hosts[name] for name in hosts}
 
+    async def let_go(self, hosts: Sequence[str]) -> None:
+        """Nothing watches these."""
+
 
 class Stage:
     """Three hosts, a desk, and the app in front of them."""

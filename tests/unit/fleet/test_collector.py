@@ -37,6 +37,9 @@ class ScriptedSource:
     def retry(self, hosts: Collection[str]) -> None:
         self.asked.append(hosts)
 
+    async def let_go(self, hosts: Collection[str]) -> None:
+        self.asked.append(hosts)
+
     def set_interval(self, seconds: float) -> None:
         self.interval = seconds
 

@@ -259,6 +259,23 @@ async def test_a_new_interval_holds_for_living_and_for_later_sessions() -> None:
         assert world.sessions[1].intervals == [7.0, 9.0]
 
 
+async def test_a_host_that_is_let_go_is_closed_and_stays_so_until_it_is_asked_again() -> None:
+    first, second, other = a_connection(a_frame()), a_connection(a_frame()), a_connection(a_frame())
+    world = World("a", "b", a=[first, second], b=[other])
+    async with world.running():
+        await world.source.let_go(["a", "nobody"])
+        assert (first.open, other.open) == (False, True)
+        await world.clock.advance(600)
+        assert world.states("a")[-1] is LinkState.PENDING
+        assert len(world.sessions) == 2
+        world.source.retry(["a"])
+        await world.clock.advance(0)
+        assert world.states("a")[-1] is LinkState.OK
+        assert world.links("a")[-1].attempts == 0
+        await world.source.let_go(["b"])
+    assert not second.open
+
+
 async def test_the_end_closes_every_connection_and_the_transport_and_leaves_no_task() -> None:
     before = asyncio.all_tasks()
     connections = [a_connection(a_frame()) for _ in range(20)]
