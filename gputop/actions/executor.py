@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 CHECK_SECONDS = 60.0
 """A single look that takes longer has found nothing out."""
 
+SAID_CHARACTERS = 200
+"""Of the last line of a program whose exit is the proof: they are its summary."""
+
 ActorOf = Callable[[str, str], Actor]
 """Host and `Step.actor` -> who performs and checks it."""
 Identify = Callable[[str], Awaitable[HostIdentity | None]]
@@ -294,7 +297,8 @@ class Executor:
                 run.story.began.add((host.host, step.id))
             performed = await self._perform(actor, host.host, step)
             if step.proven_by_exit and performed.ok:
-                return _result(step, StepState.VERIFIED, Check(state=CheckState.DONE), performed=performed)
+                said = performed.output.strip().rpartition("\n")[2][:SAID_CHARACTERS]
+                return _result(step, StepState.VERIFIED, Check(state=CheckState.DONE, summary=said), None, performed)
             if not performed.ok and not performed.pending:
                 return await self._after_failure(actor, host.host, step, performed)
         elif interrupted and step.proven_by_exit:

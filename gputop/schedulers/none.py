@@ -28,12 +28,23 @@ LOOK_SECONDS = 15.0
 LOOK = f"if [ -e {MARKER} ]; then cat {MARKER}; else echo none; fi"
 
 TELL = (
-    'told=$(cat); wall "$(printf "%s\\n" "$told" | sed -n "s/^all://p")" 2>/dev/null || exit 1; '
-    "who | while read -r user tty rest; do "
-    'own=$(printf "%s\\n" "$told" | sed -n "s/^of $user://p"); '
-    '[ -z "$own" ] || printf "%s\\n" "$own" | write "$user" "$tty" 2>/dev/null || :; done'
+    'told=$(cat); lines() { printf "%s\\n" "$told" | sed -n "s/^$1://p"; }; '
+    'seen=$(who) || { echo "who is logged in cannot be found out" >&2; exit 1; }; '
+    '[ -n "$seen" ] || { echo "nobody is logged in"; exit 0; }; '
+    'root=; if [ "$(id -u)" = 0 ]; then lines all | wall || exit 1; root=yes; '
+    "elif lines all | sudo -n wall 2>/dev/null; then root=yes; else lines all | wall || exit 1; fi; "
+    'printf "%s\\n" "$seen" | { all=0; lost=0; missed=; while read -r user tty rest; do all=$((all + 1)); '
+    'if [ -z "$root" ] && [ ! -g "$(command -v wall)" ] && [ ! -w "/dev/$tty" ]; then '
+    'lost=$((lost + 1)); missed="$missed, $user on $tty"; continue; fi; '
+    'own=$(lines "of $user"); [ -n "$own" ] || continue; '
+    'if [ "$(id -u)" != 0 ] && printf "%s\\n" "$own" | sudo -n write "$user" "$tty" 2>/dev/null; then :; '
+    'elif ! printf "%s\\n" "$own" | write "$user" "$tty" 2>/dev/null; then '
+    'missed="$missed, $user on $tty of what runs of theirs"; fi; done; '
+    'echo "told $((all - lost)) of $all terminals${missed:+; not told: ${missed#, }}"; [ "$lost" -lt "$all" ]; }'
 )
-"""Standard input: lines `all:text` for everybody, `of USER:text` for the terminals of one user."""
+"""Standard input: lines `all:text` for everybody, `of USER:text` for the terminals of one user. Many systems have taken
+the right to write to others from `wall` and `write`: then root's is asked for, and whom nobody could tell is said. It
+fails when that is everybody."""
 
 
 _MODE_WORDS = {"default": "DEFAULT", "exclusive-process": "EXCLUSIVE_PROCESS", "prohibited": "PROHIBITED"}

@@ -20,7 +20,7 @@ from tests.needs import need, need_root, need_that
 
 NVML = Path(__file__).parents[1] / "fixtures" / "nvml"
 START_SECONDS = 20.0
-OPS_ID = 2000
+OPS_ID, EVE_ID = 2000, 2001
 
 SUDOERS = """\
 Defaults !syslog, secure_path="/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"
@@ -104,12 +104,29 @@ setsid sh -c 'sleep 2; exec "$0" "$@"' "$program" "$@" </dev/null >/dev/null 2>&
 echo "Running timer as unit: run-r1.timer" >&2
 """
 
+TERMINAL = """\
+import os, pty, pwd, struct, sys, time
+user, log = sys.argv[1:]
+master, slave = pty.openpty()
+name = os.ttyname(slave)
+os.chown(name, pwd.getpwnam(user).pw_uid, 5)
+os.chmod(name, 0o620)
+line = name[5:].encode()
+entry = (7, os.getpid(), line, line[-4:], user.encode(), b"192.0.2.1", 0, 0, 0, int(time.time()), 0, 0, 0, 0, 0)
+open("/run/utmp", "ab").write(struct.pack("hi32s4s32s256shhiii4i20x", *entry))
+open(log + ".fresh", "w").write(name)
+os.rename(log + ".fresh", log + ".name")
+while True:
+    open(log, "ab").write(os.read(master, 4096))
+"""
+
 INIT = """\
 #!/bin/bash
 set -e
 hostname {name}
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
+touch /run/utmp
 mkdir -p /run/sshd /run/units /run/lock /run/devices/pts /run/devices/shm
 chmod 1777 /run/lock /run/devices/shm
 for node in null zero full random urandom tty; do
@@ -152,6 +169,18 @@ while :; do
   sleep {boot_seconds} & wait $!
 done
 """
+
+
+@dataclass
+class Terminal:
+    """What one person sees."""
+
+    name: str
+    log: Path
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(errors="replace").replace("\r", "")
 
 
 @dataclass
@@ -207,6 +236,19 @@ class Machine:
 
     def runs(self, unit: str) -> bool:
         return self.run(f"systemctl is-active {unit} || :").strip() == "active"
+
+    def terminal(self, user: str) -> Terminal:
+        """Somebody logs in: a terminal of their own and an entry of who is logged in."""
+        log, name = self.folder / f"terminal-{user}", self.folder / f"terminal-{user}.name"
+        log.touch()
+        script = self.folder / "terminal.py"
+        script.write_text(TERMINAL)
+        self.run(f"python3 {script} {user} {log} </dev/null >/dev/null 2>&1 &")
+        deadline = time.monotonic() + START_SECONDS
+        while not name.exists():
+            assert time.monotonic() < deadline, f"{user} could not log in"
+            time.sleep(0.02)
+        return Terminal(name=name.read_text(), log=log)
 
     def run(self, script: str) -> str:
         """As root, on the machine."""
@@ -314,6 +356,7 @@ class Machines:
         sshd = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith("sshd:")]
         users = [f"root:x:0:0:root:{folder}/home/root:/bin/bash", *sshd]
         users.append(f"ops:x:{OPS_ID}:{OPS_ID}:ops:{folder}/home/ops:/bin/bash")
+        users.append(f"eve:x:{EVE_ID}:{EVE_ID}:eve:{folder}/home/ops:/bin/bash")
         (folder / "passwd").write_text("\n".join(users) + "\n")
         (folder / "shadow").write_text("".join(f"{line.split(':')[0]}:*:19000:0:99999:7:::\n" for line in users))
         (folder / "sudoers").write_text(sudoers)
