@@ -136,7 +136,6 @@ class Acts:
         typed: str,
         reason: str = "",
         inventory: Sequence[str] = (),
-        wait: bool = True,
         listen: Listener = lambda _: None,
     ) -> tuple[Outcome, ...] | Deny | NotConfirmed | Expired | Problem:
         """Carry out a plan that a person has seen. `typed`: what they typed to confirm it; `reason`: why, where the
@@ -165,9 +164,7 @@ class Acts:
             return verdict
         if not is_confirmed(verdict, typed, request.reason):
             return NotConfirmed()
-        outcomes = await self._executor.execute(
-            fresh.plan, inventory=inventory, wait=wait, listen=listen, recheck=self._changed
-        )
+        outcomes = await self._executor.execute(fresh.plan, inventory=inventory, listen=listen, recheck=self._changed)
         self._remember(fresh.plan, outcomes)
         return outcomes
 

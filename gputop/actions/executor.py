@@ -119,7 +119,6 @@ class Executor:
         plan: Plan,
         *,
         inventory: Sequence[str] = (),
-        wait: bool = True,
         listen: Listener = lambda _: None,
         recheck: Recheck | None = None,
     ) -> tuple[Outcome, ...]:
@@ -132,13 +131,12 @@ class Executor:
             journal = journal_of(self._state_folder, plan.id)
             journal.write(PlanOpened(time=self._clock.now(), plan=plan, inventory=tuple(inventory)))
             story = Story(plan=plan, began=set(), ended={}, outcomes={})
-            return await self._carry_out(self._run_of(story, journal, wait, listen, recheck))
+            return await self._carry_out(self._run_of(story, journal, plan.request.wait, listen, recheck))
 
     async def resume(
         self,
         story: Story,
         *,
-        wait: bool = True,
         listen: Listener = lambda _: None,
         recheck: Recheck | None = None,
     ) -> tuple[Outcome, ...]:
@@ -148,7 +146,7 @@ class Executor:
         with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now(), summary="resumed"))
-            run = self._run_of(story, journal_of(self._state_folder, plan.id), wait, listen, recheck)
+            run = self._run_of(story, journal_of(self._state_folder, plan.id), True, listen, recheck)
             run.resumed = True
             return await self._carry_out(run)
 
@@ -295,7 +293,7 @@ class Executor:
             if not interrupted:
                 run.journal.write(StepBegan(time=self._clock.now(), host=host.host, step=step.id))
                 run.story.began.add((host.host, step.id))
-            performed = await self._perform(actor, host.host, step)
+            performed = await self._perform_watched(run, host, step, actor)
             if step.proven_by_exit and performed.ok:
                 said = performed.output.strip().rpartition("\n")[2][:SAID_CHARACTERS]
                 return _result(step, StepState.VERIFIED, Check(state=CheckState.DONE, summary=said), None, performed)
@@ -305,6 +303,23 @@ class Executor:
             return _result(step, StepState.UNVERIFIED, None, "interrupted: whether it was called is not known")
         doubt = interrupted and calls and performed is None
         return await self._verify(run, host, step, actor, deadline, performed, doubt=doubt)
+
+    async def _perform_watched(self, run: _Run, host: HostPlan, step: Step, actor: Actor) -> Performed:
+        """A call that itself waits, such as a drain by kubectl, is looked at while it does."""
+        calling = asyncio.create_task(self._perform(actor, host.host, step))
+        try:
+            while step.waits:
+                pause = asyncio.ensure_future(self._clock.sleep(step.poll_seconds))
+                await asyncio.wait({calling, pause}, return_when=asyncio.FIRST_COMPLETED)
+                pause.cancel()
+                if calling.done():
+                    break
+                check = await self._check(actor, host.host, step)
+                self._tell(run, host, step, check.summary, check.left)
+            return await calling
+        finally:
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
 
     async def _after_failure(self, actor: Actor, host: str, step: Step, performed: Performed) -> StepResult:
         """A call that failed although the goal is reached has not failed."""

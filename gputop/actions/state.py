@@ -8,7 +8,7 @@ from gputop.actions.verify import ANSWERING, busy_processes, emptiness
 from gputop.domain.action import CheckState, HostActState, Loss, LossKind
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
-from gputop.domain.job import AdminState, Job, NodeState
+from gputop.domain.job import AdminState, Job, NodeState, PodFate
 from gputop.domain.reading import ProcessReading
 
 
@@ -21,7 +21,7 @@ def act_state(host: Host, node: NodeState | None, instance: Instance | None) -> 
     if not node.cordoned:
         answers = host.frame is not None and host.link.state in ANSWERING
         return HostActState.ACTIVE if node.admin is AdminState.SCHEDULABLE and answers else HostActState.UNKNOWN
-    if node.jobs or any(pod.fate in ("evict", "terminating", "needs-consent") for pod in node.pods):
+    if node.jobs or _pods_left(node):
         return HostActState.DRAINING
     proof = emptiness(host, host.spec.policy)
     return HostActState.DRAINED if proof.state is CheckState.DONE else HostActState.DRAINING
@@ -44,6 +44,8 @@ def describe(host: Host, node: NodeState | None, instance: Instance | None, stat
         parts.append(f"{state.value}{who}" + (f": {node.reason}" if node.reason else ""))
     if node is not None and node.jobs:
         parts.append(_count(len(node.jobs), "job"))
+    if node is not None and (left := _pods_left(node)):
+        parts.append(_count(left, "pod"))
     if host.frame is not None and host.link.state in ANSWERING:
         busy = busy_processes(host.frame, host.spec.policy)
         if busy:
@@ -100,6 +102,11 @@ def _loss_of_process(process: ProcessReading, *, certain: bool) -> Loss:
         certain=certain,
         key=f"process {process.pid} {started}",
     )
+
+
+def _pods_left(node: NodeState) -> int:
+    """Pods that a drain would move, or waits for."""
+    return sum(pod.fate in (PodFate.EVICT, PodFate.TERMINATING, PodFate.NEEDS_CONSENT) for pod in node.pods)
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -137,6 +137,7 @@ def _request(args: argparse.Namespace, chosen: Selection) -> ActionRequest | Exi
         reason=args.reason.strip(),
         by=real_user(),
         deadline_seconds=deadline,
+        wait=not getattr(args, "no_wait", False),
         until=SystemClock().now() + timedelta(seconds=lease) if lease is not None else None,
         consents=frozenset(getattr(args, "consent", ())),
         override=args.override.strip(),
@@ -238,7 +239,6 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
             proposal,
             typed=phrase_for(proposal.plan),
             inventory=chosen.files,
-            wait=not getattr(args, "no_wait", False),
             listen=lambda progress: say_progress(args, progress),
         )
     except (AuditFailed, JournalFailed, InUse) as failure:
@@ -265,7 +265,7 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
         case NotConfirmed():
             return diagnostics.fail("a reason is needed: nothing was done", "--reason TEXT")
     _print(args, proposal, done)
-    return exit_code(done, waited=not getattr(args, "no_wait", False))
+    return exit_code(done, waited=proposal.plan.request.wait)
 
 
 def say_progress(args: argparse.Namespace, progress: Progress) -> None:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--forget", metavar="PLAN", help="leave its hosts as they are")
     group.add_argument("--allow-actions", action="store_true", help="leave read-only mode for this command")
     group = parser.add_argument_group("the list, where no plan is named")
-    group.add_argument("--look", action="store_true", help="ask the drained hosts where they stand now")
+    group.add_argument("--look", action="store_true", help="ask the hosts where they stand now")
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
@@ -67,8 +67,11 @@ def _forget(story: Story) -> int:
 
 
 def _list(args: argparse.Namespace, stories: list[Story]) -> int:
+    import msgspec
+
     from gputop.actions.journal import in_progress
     from gputop.actions.lease import leases
+    from gputop.catalog.text import clean
     from gputop.cli.options import formatted
     from gputop.domain.clock import SystemClock
     from gputop.export.acts import leases_document, leases_text, plan_document
@@ -76,7 +79,7 @@ def _list(args: argparse.Namespace, stories: list[Story]) -> int:
 
     folder = locations.state_folder()
     held, running = leases(folder), in_progress(folder)
-    seen = _look(args, held) if args.look and held else None
+    seen = _look(args, held, [*running, *stories]) if args.look else None
     if isinstance(seen, Exit):
         return seen
     if args.format == "json":
@@ -85,12 +88,16 @@ def _list(args: argparse.Namespace, stories: list[Story]) -> int:
             "unfinished": [plan_document(story.plan) for story in stories],
             "in_progress": [plan_document(story.plan) for story in running],
             "leases": leases_document(held, seen),
+            "now": None if seen is None else msgspec.to_builtins(seen),
         }
         print(formatted(document, "json"), end="")
     else:
         for word, some in (("in progress", running), ("unfinished", stories)):
             for story in some:
                 print(f"{word}: {story.plan.id}  {_where(story)}")
+                for host in story.plan.hosts:
+                    if (one := (seen or {}).get(host.host)) is not None:
+                        print(f"     {host.host} now: {clean(one.now) or one.state.value}")
         print(leases_text(held, SystemClock().now(), seen), end="")
         if stories:
             diagnostics.say("gputop actions --resume PLAN, --roll-back PLAN or --forget PLAN")
@@ -98,15 +105,18 @@ def _list(args: argparse.Namespace, stories: list[Story]) -> int:
     return Exit.PARTIAL if silent else Exit.DONE
 
 
-def _look(args: argparse.Namespace, held: list[Lease]) -> dict[str, Seen] | Exit:
-    """Where the hosts of `held` stand now, by the inventories of the plans that drained them."""
+def _look(args: argparse.Namespace, held: list[Lease], stories: list[Story]) -> dict[str, Seen] | Exit:
+    """Where the hosts of `held` and `stories` stand now, by the inventories that their plans were made with."""
     from gputop.actions.journal import finished
     from gputop.cli.act import opened
     from gputop.settings import locations
 
-    stories = [finished(locations.state_folder(), lease.plan) for lease in held]
-    files = dict.fromkeys(file for story in stories if story is not None for file in story.inventory)
-    names = [lease.host for lease in held]
+    plans = [*stories, *filter(None, (finished(locations.state_folder(), lease.plan) for lease in held))]
+    files = dict.fromkeys(file for story in plans for file in story.inventory)
+    hosts = [lease.host for lease in held] + [host.host for story in stories for host in story.plan.hosts]
+    names = list(dict.fromkeys(hosts))
+    if not names:
+        return {}
     chosen = _selection(args, names, list(files))
     if isinstance(chosen, Exit):
         return chosen

@@ -80,6 +80,8 @@ class ActionRequest(Struct, frozen=True, kw_only=True):
     """The real user on this machine (not root behind sudo)."""
     deadline_seconds: float | None = None
     """How long a drain may wait; `None`: the policy's."""
+    wait: bool = True
+    """Whether somebody waits for its end; else a drain or reboot is asked for, and left pending."""
     until: datetime | None = None
     """End of the lease of a drain (`--for`), UTC."""
     consents: frozenset[str] = frozenset()

@@ -17,6 +17,8 @@ class RunHere(Struct, frozen=True, kw_only=True, tag="here"):
     secrets: dict[str, str] = {}
     """Environment variables of the program -> where its value is read when it runs: `env:NAME` or `file:/path`. The
     value itself is in no struct, no log and no argv."""
+    tied: bool = False
+    """It ends when gputop does, even by SIGKILL: what goes on working by itself would not be what the journal tells."""
 
 
 class RunOn(Struct, frozen=True, kw_only=True, tag="on"):
@@ -30,6 +32,8 @@ class RunOn(Struct, frozen=True, kw_only=True, tag="on"):
     """Behind `sudo -n` unless the account is root."""
     channel_may_drop: bool = False
     """A connection that breaks means "pending", not "failed": the command ends its own host."""
+    tied: bool = False
+    """It ends when the connection does, see `RunHere.tied`."""
 
 
 class Api(Struct, frozen=True, kw_only=True, tag="api"):

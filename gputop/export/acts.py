@@ -90,6 +90,10 @@ def outcomes_text(outcomes: Sequence[Outcome]) -> str:
         lines.append(f"{text}  {clean(outcome.summary)}".rstrip())
         left = next((result.left for result in reversed(outcome.steps) if result.left), ())
         lines += [f"     left: {clean(one)}" for one in left]
+        undone = any(result.state is StepState.UNDONE for result in outcome.steps)
+        for result in outcome.steps if undone else ():
+            if result.state is StepState.SKIPPED and result.summary:
+                lines.append(f"     not undone: {result.step}: {clean(result.summary)}")
     return "\n".join(lines) + "\n"
 
 

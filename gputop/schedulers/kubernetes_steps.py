@@ -17,6 +17,8 @@ RESUME_SECONDS = 120.0
 MARGIN_SECONDS = 7.0
 """kubectl ends itself before its step does, or up to 5 s after its timeout: only then it says what is left."""
 
+ONCE_SECONDS = 3.0
+"""For a drain that nobody waits for: every pod is asked to leave; what a budget refuses is left to the next drain."""
 
 Kubectl = RunHere | RunOn
 
@@ -33,6 +35,11 @@ def drain_call(spec: Kubernetes, node: str, consents: frozenset[str], seconds: f
     data = ("--delete-emptydir-data",) if LossKind.EMPTY_DIR in consents else ()
     timeout = f"--timeout={max(1, int(seconds))}s"
     return kubectl(spec, "drain", node, "--ignore-daemonsets", *force, *data, timeout, *more)
+
+
+def tied(call: Kubectl) -> Kubectl:
+    """A drain that went on after gputop's end would evict pods that nobody tells of, and after a roll-back too."""
+    return structs.replace(call, tied=True)
 
 
 def trial_call(spec: Kubernetes, step: Step) -> Kubectl:
@@ -80,11 +87,14 @@ def drain_steps(spec: Kubernetes, node: NodeState, request: ActionRequest, secon
     consents = frozenset((LossKind.UNMANAGED_POD.value, LossKind.EMPTY_DIR.value)) & request.consents
     wanted = {"node": name, "consents": ",".join(sorted(consents))}
     pods = sorted(f"{pod.namespace}/{pod.name}" for pod in node.pods if pod.fate not in LEFT_ALONE)
-    call = drain_call(spec, name, consents, seconds - MARGIN_SECONDS)
+    if not request.wait:
+        seconds = ONCE_SECONDS + MARGIN_SECONDS
+    call = tied(drain_call(spec, name, consents, seconds - MARGIN_SECONDS))
     trial = _step("kubernetes.trial", "try the drain without effect", Watch(what=""), Goal.EVICTABLE, name)
     trial = structs.replace(trial, wanted=wanted)
     trial = structs.replace(trial, call=Watch(what=f"see that this may be done: {command_of(trial_call(spec, trial))}"))
-    drain = _step("kubernetes.drain", f"evict the pods of {name}", call, Goal.NO_WORK, name, seconds=seconds)
+    once = "" if request.wait else f", those that may go within {ONCE_SECONDS:g} s"
+    drain = _step("kubernetes.drain", f"evict the pods of {name}{once}", call, Goal.NO_WORK, name, seconds=seconds)
     drain = structs.replace(
         drain,
         before={"pods": ",".join(pods)},

@@ -30,11 +30,18 @@ OUTPUT_SHOWN = 2000
 END_SECONDS = 3.0
 """How long the shell's own deadline gets before ours ends the channel."""
 
+_TIED = (
+    'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill "$child"; } >/dev/null 2>&1 & watcher=$!; '
+    'wait "$child"; status=$?; kill "$watcher" 2>/dev/null; exit "$status"'
+)
+"""Runs a program until its end or that of standard input, which is the end of whoever holds the other end of it."""
+
 _ON_HOST = (
     'printf "%s\\n" "$1"; user=$2; seconds=$3; bytes=$4; shift 4; '
     'if [ "$user" = root ] && [ "$(id -u)" != 0 ]; then set -- sudo -n -- "$@"; fi; '
     'if command -v timeout >/dev/null 2>&1; then set -- timeout -k 2 "$seconds" "$@"; fi; '
-    'if [ "$bytes" -gt 0 ]; then head -c "$bytes" | "$@"; else exec "$@" </dev/null; fi'
+    'if [ "$bytes" -gt 0 ]; then head -c "$bytes" | "$@"; elif [ "$bytes" = 0 ]; then exec "$@" </dev/null; '
+    'else exec "$@"; fi'
 )
 """What /bin/sh on the host makes of a call: a mark after which the output counts (login files may print), root's rights
 where asked for and not there, and an end even if nobody is left to ask for it."""
@@ -84,13 +91,14 @@ class ProgramRunner:
 
     async def _here(self, call: RunHere) -> CommandResult:
         environment = {**os.environ, "LC_ALL": "C"}
+        argv = ("/bin/sh", "-c", _TIED, "sh", *call.argv) if call.tied else call.argv
         for name, place in call.secrets.items():
             secret = read_secret(place)
             if isinstance(secret, Problem):
                 return CommandResult(lost=secret)
             environment[name] = secret
         try:
-            child = await spawn(*call.argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+            child = await spawn(*argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
         except OSError as error:
             kind = ProblemKind.TOOL_MISSING if isinstance(error, FileNotFoundError) else ProblemKind.TOOL_FAILED
             return _lost(kind, f"{call.argv[0]}: {error.strerror}")
@@ -98,7 +106,8 @@ class ProgramRunner:
         if call.stdin:
             with suppress(ConnectionError):
                 await process.write(call.stdin.encode())
-        child.stdin.close() if child.stdin else None
+        if child.stdin and not call.tied:
+            child.stdin.close()
         return await _read_to_end(process)
 
     async def _on(self, call: RunOn, deadline_seconds: float) -> CommandResult:
@@ -108,7 +117,8 @@ class ProgramRunner:
         mark = secrets.token_hex(8)
         seconds = max(1, int(deadline_seconds - END_SECONDS))
         data = call.stdin.encode()
-        words = [mark, "root" if call.sudo else "self", str(seconds), str(len(data)), *call.argv]
+        argv = ("/bin/sh", "-c", _TIED, "sh", *call.argv) if call.tied else call.argv
+        words = [mark, "root" if call.sudo else "self", str(seconds), "-1" if call.tied else str(len(data)), *argv]
         command = shlex.join(["exec", "env", "LC_ALL=C", "/bin/sh", "-c", _ON_HOST, "gputop", *words])
         process = await connection.start(command)
         if isinstance(process, LinkFailure):

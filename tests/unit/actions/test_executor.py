@@ -24,6 +24,7 @@ from gputop.domain.action import (
     HostPlan,
     OutcomeState,
     Plan,
+    Progress,
     Step,
     StepResult,
     StepState,
@@ -429,9 +430,30 @@ async def test_a_host_that_does_not_come_back_is_to_be_looked_at_by_its_console(
 async def test_a_reboot_that_nobody_waits_for_is_pending(lab: Lab) -> None:
     lab.answer = lambda host, step: UNKNOWN
     plan = a_plan_of(a_step("reboot", goal=Goal.REBOOTED), a_watch("frame", goal=Goal.FIRST_FRAME, waits=False))
-    [outcome] = await lab.executor.execute(plan, wait=False)
+    plan = structs.replace(plan, request=structs.replace(plan.request, wait=False))
+    [outcome] = await lab.executor.execute(plan)
     assert (outcome.state, outcome.summary) == (OutcomeState.PENDING, "reboot: silence")
     assert lab.calls == [("a", "reboot")]
+
+
+async def test_a_call_that_waits_by_itself_is_told_of_while_it_does(lab: Lab) -> None:
+    ended = asyncio.Event()
+    told: list[tuple[str, ...]] = []
+
+    async def drain(host: str, step: Step) -> Performed:
+        await ended.wait()
+        return Performed(ok=True, exit_status=0)
+
+    def listen(progress: Progress) -> None:
+        if progress.left:
+            told.append(progress.left)
+            ended.set()
+
+    lab.perform = drain  # type: ignore[method-assign]
+    lab.answer = lambda host, step: DONE if ended.is_set() else structs.replace(NOT_DONE, left=("job 7 of carol",))
+    [outcome] = await lab.executor.execute(a_plan_of(a_step(waits=True)), listen=listen)
+    assert outcome.state is OutcomeState.VERIFIED
+    assert told == [("job 7 of carol",)]
 
 
 async def test_a_call_that_does_not_end_is_told_as_such(lab: Lab) -> None:

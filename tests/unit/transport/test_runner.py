@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -173,3 +176,43 @@ def test_output_for_records_holds_no_control_characters() -> None:
     shown = performed(CommandResult(exit_status=0, stdout=b"a\x1b[31mred\r\nb" + b"x" * 9999)).output
     assert shown.startswith("a\\x1b[31mred\\r\nb")
     assert len(shown) == 2000
+
+
+HOLDER = """
+import asyncio, sys
+from gputop.domain.call import RunHere, RunOn
+from gputop.domain.host import HostSpec
+from gputop.transport.process import ProcessTransport
+from gputop.transport.runner import ProgramRunner
+
+argv = ("sh", "-c", "echo $$ >%s; exec sleep 1000" % sys.argv[2])
+call = RunHere(argv=argv, tied=True) if sys.argv[1] == "here" else RunOn(host="a", argv=argv, tied=True)
+runner = ProgramRunner({"a": ProcessTransport()}, [HostSpec(name="a")])
+asyncio.run(runner.run(call, deadline_seconds=600))
+"""
+
+
+@pytest.mark.parametrize("where", ["here", "on a host"])
+def test_a_program_that_is_tied_to_us_ends_also_when_we_are_killed(where: str, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, where.split()[0], file])
+    deadline = time.monotonic() + 20
+    while not (file.exists() and file.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, "it was not started"
+        time.sleep(0.02)
+    program = Path(f"/proc/{file.read_text().strip()}")
+    assert program.exists()
+    holder.kill()
+    holder.wait()
+    while program.exists():
+        assert time.monotonic() < deadline, "it goes on by itself"
+        time.sleep(0.02)
+
+
+async def test_a_program_that_is_tied_to_us_ends_as_any_other(runner: ProgramRunner) -> None:
+    for call in (
+        RunHere(argv=("sh", "-c", "echo out; echo err >&2; exit 7"), tied=True),
+        RunOn(host="a", argv=("sh", "-c", "echo out; echo err >&2; exit 7"), tied=True),
+    ):
+        result = await runner.run(call, deadline_seconds=10)
+        assert (result.exit_status, result.stdout, result.stderr) == (7, b"out\n", b"err\n")
