@@ -203,17 +203,17 @@ def reset_steps(host: str, devices: Sequence[Device], units: Sequence[str], *, t
     return (*stops, *resets, *starts)
 
 
-def _unit(host: str, unit: str, verb: str) -> Step:
+def _unit(host: str, unit: str, verb: str, prefix: str = "") -> Step:
     starts = verb == "start"
     return Step(
-        id=f"holder.{verb}.{unit}",
+        id=f"{prefix}holder.{verb}.{unit}",
         actor="host",
         title=f"{verb} {unit}",
         call=RunOn(host=host, argv=("systemctl", verb, unit), sudo=True),
         goal=Goal.HOLDERS_RESTORED if starts else Goal.HOLDERS_STOPPED,
         wanted={"unit": unit},
         always=starts,
-        undo=None if starts else _unit(host, unit, "start"),
+        undo=None if starts else _unit(host, unit, "start", "undo."),
     )
 
 

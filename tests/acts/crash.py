@@ -25,7 +25,7 @@ from gputop.actions.executor import Executor
 from gputop.actions.journal import unfinished
 from gputop.domain.action import Check, CheckState, HostIdentity, Outcome, Plan, Step
 from gputop.domain.call import Performed
-from tests.fakes.acts import BOOT, FastClock, a_plan, every_act
+from tests.fakes.acts import BOOT, FastClock, a_plan, every_act, every_variant
 
 IS_EVENT = frozenset({"told", "hook", "devices-reset"})
 """Goals that no later look can tell from what was so before."""
@@ -158,7 +158,7 @@ def note(folder: Path, outcomes: Sequence[Outcome]) -> None:
 
 def main() -> None:
     act, base, how = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    request, evidence = every_act()[act]
+    request, evidence = (every_act() | every_variant())[act]
     plan = a_plan(request, evidence)
     whole = base / "whole"
     whole.mkdir(parents=True)

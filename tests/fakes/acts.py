@@ -26,14 +26,17 @@ from gputop.domain.action import (
     Signal,
     Step,
 )
-from gputop.domain.backend import SshPower
+from gputop.domain.backend import Kubernetes, Slurm, SshPower
 from gputop.domain.call import Api, Performed
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
-from gputop.domain.job import AdminState, NodeState
+from gputop.domain.job import AdminState, Job, NodeState, Pod, PodFate
 from gputop.domain.policy import Policy
 from gputop.domain.reading import ProcessReading
+from gputop.ports import Scheduler
+from gputop.schedulers.kubernetes import KubernetesScheduler
 from gputop.schedulers.none import MarkerScheduler
+from gputop.schedulers.slurm import SlurmScheduler
 
 from .builders import a_frame, a_link, a_spec
 from .clock import START, ManualClock
@@ -102,9 +105,15 @@ def a_request(kind: ActionKind = ActionKind.DRAIN, *hosts: str, **fields: Any) -
 
 
 def some_back_ends(evidence: Sequence[Evidence]) -> dict[str, BackEnds]:
+    """Each host has the scheduler that its evidence speaks of."""
     specs = {one.host.name: one.host.spec for one in evidence}
-    scheduler = MarkerScheduler(specs, NobodyRuns(), ManualClock())
-    return {name: BackEnds(scheduler=scheduler, power=LabPower()) for name in specs}
+    schedulers: dict[str, Scheduler] = {
+        "none": MarkerScheduler(specs, NobodyRuns(), ManualClock()),
+        "slurm": SlurmScheduler(Slurm(), NobodyRuns(), ManualClock()),
+        "kubernetes": KubernetesScheduler(Kubernetes(context="prod"), NobodyRuns(), ManualClock()),
+    }
+    kinds = {one.host.name: one.node.scheduler if one.node is not None else "none" for one in evidence}
+    return {name: BackEnds(scheduler=schedulers[kinds[name]], power=LabPower()) for name in specs}
 
 
 def a_plan(request: ActionRequest, *evidence: Evidence, at: datetime = START) -> Plan:
@@ -143,7 +152,40 @@ def every_act() -> dict[str, tuple[ActionRequest, Evidence]]:
         ),
         "power-cap": (a_request(ActionKind.POWER_CAP, watts=500.0), an_evidence()),
         "message": (a_request(ActionKind.MESSAGE, text="maintenance at noon"), an_evidence()),
+        "hibernate": (a_request(ActionKind.HIBERNATE), an_evidence(drained=True)),
+        "cancel": (a_request(ActionKind.CANCEL, jobs=("57381", "57382")), an_evidence(node=a_busy_node("slurm"))),
+        "requeue": (a_request(ActionKind.REQUEUE, jobs=("57381", "57382")), an_evidence(node=a_busy_node("slurm"))),
     }
+
+
+def every_variant() -> dict[str, tuple[ActionRequest, Evidence]]:
+    """Acts whose steps differ with the back end."""
+    drained = {"raw": "IDLE+DRAIN", "reason": "gputop:ann:-: NIC"}
+    marker = a_policy(nologin=True, compute_mode=True)
+    return {
+        "drain by Slurm": (a_request(ActionKind.DRAIN), an_evidence(node=a_busy_node("slurm"))),
+        "drain by Kubernetes": (a_request(ActionKind.DRAIN), an_evidence(node=a_busy_node("kubernetes"))),
+        "cordon by Kubernetes": (a_request(ActionKind.CORDON), an_evidence(node=a_busy_node("kubernetes"))),
+        "resume by Slurm": (
+            a_request(ActionKind.RESUME),
+            an_evidence(node=a_node(drained=True, **{"scheduler": "slurm", **drained})),
+        ),
+        "resume by Kubernetes": (
+            a_request(ActionKind.RESUME),
+            an_evidence(node=a_node(drained=True, **{"scheduler": "kubernetes", **drained})),
+        ),
+        "reboot by Slurm": (a_request(ActionKind.REBOOT), an_evidence(node=a_busy_node("slurm"))),
+        "resume with logins": (a_request(ActionKind.RESUME), an_evidence(host=a_host(policy=marker), drained=True)),
+        "reset of several": (a_request(ActionKind.RESET, devices=("0",)), an_evidence(units=("nvidia-dcgm",))),
+    }
+
+
+def a_busy_node(scheduler: str) -> NodeState:
+    """One with two jobs, or two pods."""
+    jobs = tuple(Job(id=f"5738{number}", user="carol", nodes=("gpu-01",), requeueable=True) for number in (1, 2))
+    pods = tuple(Pod(namespace="ml", name=f"train-{number}", uid=f"u-{number}", fate=PodFate.EVICT) for number in "ab")
+    work: dict[str, Any] = {"jobs": jobs} if scheduler == "slurm" else {"pods": pods}
+    return a_node(scheduler=scheduler, raw="MIXED", booted_at=START, **work)
 
 
 class NobodyRuns:

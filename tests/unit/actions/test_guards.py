@@ -73,7 +73,8 @@ def test_every_other_act_is_confirmed_by_typing_the_short_name(act: str) -> None
         return
     assert isinstance(verdict, Confirm), verdict
     assert verdict.phrase == "gpu-01"
-    assert verdict.reason_required is (act in ("drain", "stop", "reboot", "reset", "signal"))
+    needs = ("drain", "stop", "hibernate", "reboot", "reset", "signal", "cancel")
+    assert verdict.reason_required is (act in needs)
 
 
 def test_a_bare_enter_a_y_and_a_missing_reason_never_confirm() -> None:
