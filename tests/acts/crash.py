@@ -25,6 +25,7 @@ from gputop.actions.executor import Executor
 from gputop.actions.journal import unfinished
 from gputop.domain.action import Check, CheckState, HostIdentity, Outcome, Plan, Step
 from gputop.domain.call import Performed
+from gputop.ports import Actor
 from tests.fakes.acts import BOOT, FastClock, a_plan, every_act, every_variant
 
 IS_EVENT = frozenset({"told", "hook", "devices-reset"})
@@ -90,7 +91,8 @@ class WorldActor:
         return Performed(ok=True, exit_status=0)
 
 
-def executor_of(folder: Path, plan: Plan, death: Death) -> Executor:
+def executor_of(folder: Path, plan: Plan, death: Death, actor: Actor | None = None) -> Executor:
+    """`actor`: who performs and checks; `None`: one that changes the world below `folder`."""
     plain = audit_module.append_line
 
     def append_line(path: Path, line: bytes) -> None:
@@ -116,9 +118,9 @@ def executor_of(folder: Path, plan: Plan, death: Death) -> Executor:
         for each in (step, step.undo)
         if each
     }
-    actor = WorldActor(World(folder), death, calls)
+    chosen = actor or WorldActor(World(folder), death, calls)
     audit = AuditLog(folder / "audit.jsonl", Who(user="ann"), to_syslog=False)
-    return Executor(lambda host, name: actor, identify, audit, folder, FastClock())
+    return Executor(lambda host, name: chosen, identify, audit, folder, FastClock())
 
 
 def in_child(work: Any) -> int:
