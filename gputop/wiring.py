@@ -118,6 +118,9 @@ def make_acts(
     simulator: str | None = None,
 ) -> Acts:
     """Plans and carries out acts on `specs`, which are all hosts of the inventory."""
+    from functools import partial
+
+    from gputop.actions.ack import AckActor, read_ack
     from gputop.actions.acts import Acts
     from gputop.actions.audit import AuditLog, who_acts
     from gputop.actions.executor import Executor
@@ -128,7 +131,8 @@ def make_acts(
     clock = clock or SystemClock()
     by_name = {spec.name: spec for spec in specs}
     back_ends = make_back_ends(specs, runner, clock, simulator)
-    host_actor = HostActor(observer, runner, by_name)
+    host_actor = HostActor(observer, runner, by_name, partial(read_ack, state_folder), xid_catalog())
+    ack_actor = AckActor(state_folder)
     hook_actor = HookActor(runner)
     audit = AuditLog(audit_path(state_folder), who_acts(), to_syslog=to_syslog)
 
@@ -143,6 +147,8 @@ def make_acts(
                 return ends.system
             case "hook":
                 return hook_actor
+            case "ack":
+                return ack_actor
         return host_actor
 
     return Acts(

@@ -25,6 +25,7 @@ from gputop.actions.device import (
 )
 from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor, Listener
+from gputop.actions.faults import Fault
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
 from gputop.actions.inspect import Inspection, inspect
@@ -291,6 +292,9 @@ class Acts:
         words: list[str] = []
         holders: tuple[DeviceHolder, ...] = ()
         process = None
+        faults: tuple[Fault, ...] | None = None
+        if request.kind is ActionKind.ACK:
+            faults = await self._host_actor.faults(host)
         if request.kind is ActionKind.RESET:
             found = await self._runner.run(look_at_units(host.name), deadline_seconds=LOOK_SECONDS)
             words = found.text.split() if found.ok else []
@@ -308,6 +312,7 @@ class Acts:
             units=tuple(word for word in words if word in UNITS),
             nvswitch="nvswitch" in words or FABRIC_UNIT in words,
             holders=holders,
+            faults=faults,
             process=process,
             as_of=self._clock.now(),
         )

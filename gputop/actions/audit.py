@@ -82,6 +82,18 @@ def append_line(path: Path, line: bytes) -> None:
             os.close(folder)
 
 
+def write_whole(path: Path, text: bytes) -> None:
+    """Replace a small file that nobody else reads; it is there whole, or as it was. Raises `OSError`."""
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    fresh.replace(path)
+
+
 def read_records(path: Path) -> Iterator[AuditRecord]:
     """The records of the file, oldest first; none when there is no file. A line cut short by a crash is left out."""
     if not path.exists():

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gputop.actions.device import DeviceHolder, ProcessFound
+from gputop.actions.faults import Fault
 from gputop.actions.verify import ANSWERING
 from gputop.domain.action import ActionRequest, Block, HostIdentity, HostPlan, Loss, LossKind, Plan, Step
 from gputop.domain.host import Host
@@ -36,6 +37,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Its devices hang at an NVSwitch: they are reset together."""
     holders: tuple[DeviceHolder, ...] = ()
     """What has its devices open, as far as can be seen; for a reset."""
+    faults: tuple[Fault, ...] | None = None
+    """Fatal events since boot, for an acknowledgment; `None`: not known."""
     process: ProcessFound | None = None
     """For a signal; `None`: there is no such process, or it could not be seen."""
     as_of: datetime

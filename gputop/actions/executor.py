@@ -38,9 +38,6 @@ from gputop.ports import Actor, Clock
 
 log = logging.getLogger(__name__)
 
-CHECK_SECONDS = 60.0
-"""A single look that takes longer has found nothing out."""
-
 SAID_CHARACTERS = 200
 """Of the last line of a program whose exit is the proof: they are its summary."""
 
@@ -370,10 +367,10 @@ class Executor:
 
     async def _check(self, actor: Actor, host: str, step: Step) -> Check:
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(step.check_seconds):
                 return await actor.check(host, step)
         except TimeoutError:
-            return Check(state=CheckState.UNKNOWN, summary=f"no answer within {CHECK_SECONDS:g} s")
+            return Check(state=CheckState.UNKNOWN, summary=f"no answer within {step.check_seconds:g} s")
         except Exception as error:  # a bug in a back end is no proof of anything
             log.exception("%s: check of %s", host, step.id)
             return Check(state=CheckState.UNKNOWN, summary=f"internal error: {type(error).__name__}: {error}")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
+from gputop.actions.faults import KernelLog, after, faults_of, told_once
 from gputop.domain.action import Check, CheckState, GateItem
 from gputop.domain.host import Host
 from gputop.domain.reading import Frame
+from gputop.domain.record import Ack
 from gputop.health.xid import Catalog
 
-FATAL = frozenset({"reset", "reboot", "rma"})
-"""What the catalog of Xids asks for after a fatal one: a device that has had it since boot does not get work."""
-
-_XID = re.compile(r"NVRM: Xid \(([^)]*)\): (\d+)([^\n]*)")
+GATE_SECONDS = 60.0
+DIAGNOSIS_SECONDS = 300.0
+"""For `dcgmi diag -r 1`, on top."""
 
 OK, BAD, NOT_CHECKED = "ok", "bad", "not-checked"
 
@@ -22,17 +22,19 @@ OK, BAD, NOT_CHECKED = "ok", "bad", "not-checked"
 def gate_items(
     host: Host | None,
     peers: Sequence[Host],
-    kernel_log: str | None,
+    log: KernelLog | None,
     catalog: Catalog,
     diagnosis: GateItem | None = None,
+    ack: Ack | None = None,
 ) -> tuple[GateItem, ...]:
-    """Every item of the gate. `kernel_log`: of this boot; `None`: could not be read. `diagnosis`: what `dcgmi` said."""
+    """Every item of the gate. `log`: of this boot; `None`: could not be read. `diagnosis`: what `dcgmi` said. `ack`:
+    which faults somebody knows of."""
     frame = host.frame if host is not None else None
     if host is None or frame is None:
         return (GateItem(name="reading", state=BAD, summary="no fresh reading"),)
     return (
         _devices(host, frame),
-        _xids(host, kernel_log, catalog),
+        _xids(host, frame, log, catalog, ack),
         _pending(frame),
         _width(frame),
         _driver(host, frame, peers),
@@ -47,7 +49,8 @@ def passes(items: Sequence[GateItem]) -> Check:
     note = f" (not checked: {', '.join(unchecked)})" if unchecked else ""
     values = {item.name: f"{item.state} {item.summary}".strip() for item in items}
     if bad:
-        return Check(state=CheckState.BLOCKED, summary="; ".join(bad) + note, left=tuple(bad), values=values)
+        summary = f"{'; '.join(bad)}{note}; --override REASON sets this aside"
+        return Check(state=CheckState.BLOCKED, summary=summary, left=tuple(bad), values=values)
     return Check(state=CheckState.DONE, summary=f"{len(items) - len(unchecked)} items ok{note}", values=values)
 
 
@@ -64,22 +67,21 @@ def _devices(host: Host, frame: Frame) -> GateItem:
     return GateItem(name="devices", state=OK, summary=f"{good} of {wanted}")
 
 
-def _xids(host: Host, kernel_log: str | None, catalog: Catalog) -> GateItem:
-    fatal = {
-        f"Xid {match[2]} on {match[1]}": None
-        for match in _XID.finditer(kernel_log or "")
-        if catalog.severity("xid", int(match[2]), match[3]) in FATAL
-    }
-    fatal |= {
-        f"{event.kind} {event.code or ''} on {event.pci_bus_id or 'a device'}": None
-        for event in host.events
-        if event.severity in FATAL and (kernel_log is None or event.kind != "xid")
-    }
-    if fatal:
-        return GateItem(name="xid", state=BAD, summary=", ".join(fatal))
-    if kernel_log is None:
+def _xids(host: Host, frame: Frame, log: KernelLog | None, catalog: Catalog, ack: Ack | None) -> GateItem:
+    faults = faults_of(host, log, catalog)
+    since = "boot"
+    if ack is not None and ack.boot_id == frame.facts.boot_id:
+        faults = after(faults, ack.through_seconds)
+        since = f"ack by {ack.by} at {ack.at:%Y-%m-%d %H:%M} UTC: {ack.reason}"
+    if faults:
+        summary = f"{told_once(faults)}: where that is known and seen to, gputop ack {host.name}"
+        return GateItem(name="xid", state=BAD, summary=summary)
+    if log is None:
         return GateItem(name="xid", state=NOT_CHECKED, summary="the kernel log cannot be read")
-    return GateItem(name="xid", state=OK, summary="no fatal Xid since boot")
+    if not log.whole:
+        summary = "the kernel log does not reach back to the boot; no fatal Xid in what is left of it"
+        return GateItem(name="xid", state=NOT_CHECKED, summary=summary)
+    return GateItem(name="xid", state=OK, summary=f"no fatal Xid since {since}")
 
 
 def _pending(frame: Frame) -> GateItem:

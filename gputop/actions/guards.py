@@ -38,7 +38,16 @@ REMOVES = frozenset(
 )
 """Acts that take capacity away: they count for the blast radius and are refused on machines that others need."""
 
-NEEDS_REASON = frozenset({ActionKind.DRAIN, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.REBOOT, ActionKind.RESET})
+NEEDS_REASON = frozenset(
+    {
+        ActionKind.DRAIN,
+        ActionKind.STOP,
+        ActionKind.HIBERNATE,
+        ActionKind.REBOOT,
+        ActionKind.RESET,
+        ActionKind.ACK,
+    }
+)
 
 WITHOUT_HOST = frozenset({ActionKind.START})
 """Acts whose host need not answer."""

@@ -6,7 +6,6 @@ A lease tells what was so when the drain ended. Whether it is so still, the host
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -15,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from gputop.actions.audit import FILE_MODE, FOLDER_MODE
+from gputop.actions.audit import write_whole
 from gputop.actions.journal import Story
 from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan
 from gputop.domain.record import Lease
@@ -47,14 +46,14 @@ def remember(
                 boot_id=identities[outcome.host].boot_id,
                 ends_at_boot=outcome.host in marked,
             )
-            _write(path, lease)
+            write_whole(path, msgspec.json.encode(lease))
         elif outcome.state is OutcomeState.VERIFIED and outcome.host_state is HostActState.ACTIVE:
             path.unlink(missing_ok=True)
         elif request.kind in BOOTS and not nothing_done:
             known = _read(path)
             if known is not None and known.ends_at_boot:
                 doubt = f"{request.kind.value} at {now:%Y-%m-%d %H:%M} UTC: {outcome.state.value}"
-                _write(path, structs.replace(known, doubt=doubt))
+                write_whole(path, msgspec.json.encode(structs.replace(known, doubt=doubt)))
 
 
 def remember_begun(state_folder: Path, story: Story, now: datetime) -> None:
@@ -89,12 +88,3 @@ def _read(path: Path) -> Lease | None:
         return msgspec.json.decode(path.read_bytes(), type=Lease)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _write(path: Path, lease: Lease) -> None:
-    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(lease))
-    fresh.replace(path)

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gputop.actions.device import look_at_holders, look_at_process, look_at_units, read_holders, read_process
-from gputop.actions.gate import gate_items, passes
+from gputop.actions.faults import LOOK as LOOK_AT_LOG
+from gputop.actions.faults import Fault, KernelLog, faults_of, read_log
+from gputop.actions.gate import DIAGNOSIS_SECONDS, gate_items, passes
 from gputop.actions.verify import emptiness, first_frame
 from gputop.domain.action import Check, CheckState, GateItem, Goal, HostIdentity, Step
 from gputop.domain.call import Performed, RunHere, RunOn
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import boot_id, rebooted
+from gputop.domain.record import Ack
 from gputop.health.catalog import default_catalog
+from gputop.health.xid import Catalog
 from gputop.ports import Observer, Runner
 from gputop.transport.runner import perform, trouble
 
 LOOK_SECONDS = 15.0
-DIAGNOSIS_SECONDS = 300.0
 RELEASE_TRIES = 5
 """How often it is looked, a second between, whether what was ended has let go of a device."""
-KERNEL_LOG = "dmesg 2>/dev/null || journalctl -k -b -o cat --no-pager 2>/dev/null"
 IDENTITY = "cat /proc/sys/kernel/random/boot_id; cat /etc/machine-id 2>/dev/null || :"
 
 
 class HostActor:
     """Implements `ports.Actor` for steps of the actor `host`."""
 
-    def __init__(self, observer: Observer, runner: Runner, specs: Mapping[str, HostSpec]) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        runner: Runner,
+        specs: Mapping[str, HostSpec],
+        acks: Callable[[str], Ack | None] = lambda _: None,
+        catalog: Catalog | None = None,
+    ) -> None:
+        """`acks`: what of a host was acknowledged last. `catalog`: what Xids ask for; `None`: gputop's own."""
         self._observer = observer
+        self._catalog = catalog or default_catalog()
+        self._acks = acks
         self._runner = runner
         self._specs = specs
         self._idle: dict[tuple[str, str], tuple[int, object]] = {}
@@ -81,6 +93,15 @@ class HostActor:
         held = list(dict.fromkeys(holder.words(holder.minor) for holder in found if holder.minor in minors))
         return Problem(kind=ProblemKind.TOOL_FAILED, summary="; ".join(held)) if held else None
 
+    async def faults(self, host: Host) -> tuple[Fault, ...] | None:
+        """Fatal events of `host` since its boot; `None`: its kernel log cannot be read."""
+        log = await self._log(host.name)
+        return faults_of(host, log, self._catalog) if log is not None else None
+
+    async def _log(self, host: str) -> KernelLog | None:
+        call = RunOn(host=host, argv=("sh", "-c", LOOK_AT_LOG))
+        return read_log(await self._runner.run(call, deadline_seconds=LOOK_SECONDS))
+
     async def _look(self, host: str) -> Host | None:
         return (await self._observer.look([host])).get(host)
 
@@ -110,13 +131,14 @@ class HostActor:
         peers = [name for name, other in self._specs.items() if set(other.groups) & set(spec.groups)]
         seen = await self._observer.look([host])
         others = await self._observer.known(peers)
-        kernel = await self._runner.run(RunOn(host=host, argv=("sh", "-c", KERNEL_LOG)), deadline_seconds=LOOK_SECONDS)
+        log = await self._log(host)
         items = gate_items(
             seen.get(host),
             tuple(others.values()),
-            kernel.text if kernel.ok else None,
-            default_catalog(),
+            log,
+            self._catalog,
             await self._diagnosis(host) if spec.policy.dcgm_diag else None,
+            self._acks(host),
         )
         return passes(items)
 

@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
+from gputop.actions.ack import plan_ack
 from gputop.actions.device import message_lines
 from gputop.actions.device_plan import plan_power_cap, plan_reset, plan_signal
 from gputop.actions.evidence import Evidence, Work, device_keys, digest, no_answer
+from gputop.actions.gate import DIAGNOSIS_SECONDS, GATE_SECONDS
 from gputop.actions.state import act_state, data_age_seconds, describe, loss_of_job, losses_of_drain, losses_of_end
 from gputop.actions.verify import emptiness
 from gputop.domain.action import (
@@ -57,8 +59,8 @@ PLAN_SECONDS = 300.0
 CLOSED_SECONDS = 10.0
 """How long a scheduler is asked whether a host that is empty still takes no work."""
 
-NEEDS_EMPTY = frozenset({ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.REBOOT})
-"""Acts that are taken on drained hosts only."""
+HOOK_MARGIN_SECONDS = 5.0
+"""A hook is ended at its own timeout, and has answered a moment later."""
 
 
 class BackEnds(Struct, frozen=True, kw_only=True):
@@ -150,6 +152,8 @@ def _work(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: Hos
             return plan_signal(request, evidence)
         case ActionKind.POWER_CAP:
             return plan_power_cap(request, evidence)
+        case ActionKind.ACK:
+            return plan_ack(request, evidence)
         case ActionKind.MESSAGE:
             step = tell_step("host", evidence.host.name, message_lines(request))
             return (structs.replace(step, optional=False),), (), (), ()
@@ -244,16 +248,20 @@ def _machine(evidence: Evidence) -> dict[str, str]:
 
 def _resume_around(request: ActionRequest, host: Host, steps: Sequence[Step]) -> tuple[Step, ...]:
     gate: tuple[Step, ...] = ()
+    seconds = GATE_SECONDS + (DIAGNOSIS_SECONDS if host.spec.policy.dcgm_diag else 0.0)
     if not request.override:
         gate = (
             Step(
                 id="host.gate",
                 actor="host",
                 title="check that it is fit for work",
-                call=Watch(what="device count, fatal Xid since boot, pending remaps, link width, driver as its group"),
+                call=Watch(
+                    what="device count, fatal Xid since boot or ack, pending remaps, link width, driver as its group"
+                ),
                 goal=Goal.HEALTHY,
-                deadline_seconds=60.0,
+                deadline_seconds=seconds,
                 poll_seconds=5.0,
+                check_seconds=seconds,
             ),
         )
     return (*gate, *steps, *_hook("post_resume", host.spec.policy.post_resume, request, host))
@@ -317,6 +325,7 @@ def _drained_hook(request: ActionRequest, host: Host, seconds: float) -> tuple[S
         wanted={"argv": argv, "seconds": f"{policy.hook_timeout_seconds:g}"},
         deadline_seconds=seconds,
         poll_seconds=policy.idle_sample_seconds,
+        check_seconds=policy.hook_timeout_seconds + HOOK_MARGIN_SECONDS,
         waits=True,
     )
     return (step,)

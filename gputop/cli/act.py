@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gputop.cli.options import Selection
     from gputop.domain.action import ActionRequest, Outcome, Progress
 
-NEED_REASON = ("drain", "stop", "reboot", "reset")
+NEED_REASON = ("drain", "stop", "reboot", "reset", "ack")
 LONGEST_SECONDS = 30 * 86400.0
 PEERS = 3
 """Hosts of the same group that are looked at for comparison before a resume."""

@@ -65,6 +65,7 @@ COMMANDS: tuple[Command, ...] = (
     _act("power-cap", "set the power limit of GPUs"),
     _act("message", "write to the people who are logged in"),
     _act("cancel", "cancel jobs of the scheduler"),
+    _act("ack", "note that the fatal Xids of hosts so far are known; the gate of a resume counts later ones"),
     _act("requeue", "put jobs back into the scheduler's queue"),
     Command("inspect", "gputop.cli.inspect", "print everything known of hosts", "watch", takes_hosts=True),
     Command(

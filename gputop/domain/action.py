@@ -46,9 +46,11 @@ class ActionKind(StrEnum):
     """Cancel jobs of a scheduler: their work is lost."""
     REQUEUE = "requeue"
     """Put jobs of a scheduler back into its queue."""
+    ACK = "ack"
+    """Note that the fatal events of a host so far are known: the gate before a resume counts later ones."""
 
 
-BESIDE = frozenset({ActionKind.RESET, ActionKind.SIGNAL, ActionKind.POWER_CAP, ActionKind.MESSAGE})
+BESIDE = frozenset({ActionKind.RESET, ActionKind.SIGNAL, ActionKind.POWER_CAP, ActionKind.MESSAGE, ActionKind.ACK})
 """Acts that neither need a host's scheduler nor change where the host stands."""
 
 
@@ -143,6 +145,7 @@ class Goal(StrEnum):
     """The scheduler will reboot the host once its work has ended."""
     REBOOT_ISSUED = "reboot-issued"
     """The scheduler has told the host to reboot."""
+    ACKNOWLEDGED = "acknowledged"
     EVICTABLE = "evictable"
     """A trial without effect found nothing that a drain would refuse."""
 
@@ -153,7 +156,7 @@ class Step(Struct, frozen=True, kw_only=True):
     id: str
     """Unique within the plan of its host, stable over a restart: `slurm.drain`, `host.empty`."""
     actor: str
-    """Who performs and checks it: `scheduler`, `power`, `system` (the host's own, over SSH), `host` or `hook`."""
+    """Who performs and checks it: `scheduler`, `power`, `system` (the host's own), `host`, `hook` or `ack`."""
     title: str
     """A few words for a table: "drain in Slurm"."""
     call: Call
@@ -166,6 +169,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """For the call and its verification together."""
     poll_seconds: float = 2.0
     """Between two checks."""
+    check_seconds: float = 60.0
+    """A single check that takes longer has found nothing out."""
     repeatable: bool = True
     """Calling twice equals calling once. Otherwise a call that may have been made before a crash is never made again:
     it is only verified, and unverified when that fails."""

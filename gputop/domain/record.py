@@ -122,3 +122,17 @@ def standing(lease: Lease, boot_id: str | None = None) -> Standing:
     if lease.doubt and not same_boot:
         return Standing.DOUBTFUL
     return Standing.DRAINED if lease.verified else Standing.DRAINING
+
+
+class Ack(Struct, frozen=True, kw_only=True):
+    """Somebody knows of the fatal events of a host so far, in this boot of it."""
+
+    host: str
+    by: str
+    reason: str
+    at: datetime
+    boot_id: str
+    through_seconds: float
+    """Since boot, by the host's kernel: later events are not covered."""
+    faults: tuple[str, ...] = ()
+    """What was known then, in words."""

@@ -27,6 +27,9 @@ from gputop.domain.record import AuditRecord, Lease, Standing, standing
 
 SCHEMA = "gputop-act/1"
 
+GATE_STEP = "host.gate"
+"""Its result holds every item of the gate."""
+
 MARKS = {
     OutcomeState.VERIFIED: "ok",
     OutcomeState.UNVERIFIED: "??",
@@ -90,6 +93,9 @@ def outcomes_text(outcomes: Sequence[Outcome]) -> str:
         lines.append(f"{text}  {clean(outcome.summary)}".rstrip())
         left = next((result.left for result in reversed(outcome.steps) if result.left), ())
         lines += [f"     left: {clean(one)}" for one in left]
+        for result in outcome.steps:
+            if result.step == GATE_STEP:
+                lines += [f"     gate: {clean(name)}: {clean(value)}" for name, value in result.values.items()]
         undone = any(result.state is StepState.UNDONE for result in outcome.steps)
         for result in outcome.steps if undone else ():
             if result.state is StepState.SKIPPED and result.summary:

@@ -94,6 +94,13 @@ stop) running && {{ kill "$(cat "/run/units/$unit")"; while running; do sleep 0.
 esac
 """
 
+DMESG = """\
+#!/bin/sh
+# Stands for the kernel's own: the log of this machine is a file.
+[ "$1" = --follow ] && exec tail -n +1 -f {folder}/dmesg
+exec cat {folder}/dmesg
+"""
+
 SYSTEMD_RUN = """\
 #!/bin/bash
 # Stands for systemd's program: runs a command later, detached from whoever asked for it.
@@ -222,6 +229,11 @@ class Machine:
     def smi_calls(self) -> list[str]:
         path = self.folder / "smi.log"
         return path.read_text().splitlines() if path.exists() else []
+
+    def kernel_log(self, *lines: str) -> None:
+        """What its kernel has logged since boot."""
+        text = "".join(f"{line}\n" for line in ("[    0.000000] Linux version 6.1.0-13-amd64", *lines))
+        (self.folder / "dmesg").write_text(text)
 
     def systemctl_calls(self) -> list[str]:
         return (self.folder / "systemctl.log").read_text().splitlines()
@@ -390,6 +402,7 @@ class Machines:
             "power": POWER.format(folder=folder, boot_seconds=boot_seconds),
             "bin/reboot": "#!/bin/sh\nkill -TERM 1\n",
             "bin/poweroff": f"#!/bin/sh\ntouch {folder}/off\nkill -TERM 1\n",
+            "bin/dmesg": DMESG.format(folder=folder),
             "bin/systemctl": SYSTEMCTL.format(folder=folder),
             "bin/systemd-run": SYSTEMD_RUN.format(folder=folder),
             "bin/nvidia-smi": SMI.format(conf=str(folder / "nvml.conf"), log=str(folder / "smi.log")),
@@ -397,6 +410,7 @@ class Machines:
         for name, text in scripts.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
+        machine.kernel_log()
         for name in ("smi.log", "systemctl.log"):
             (folder / name).touch()
             (folder / name).chmod(0o666)

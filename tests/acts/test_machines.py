@@ -372,7 +372,7 @@ def test_the_hooks_of_a_site_run_before_and_after(
 ) -> None:
     log = tmp_path / "log"
     hook = tmp_path / "hook"
-    hook.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    hook.write_text(f'#!/bin/sh\necho "$@" >> {log}\necho did $1\n')
     hook.chmod(0o755)
     policy = (
         "  power: ssh\n  policy:\n    idle_samples: 1\n    idle_interval: 100ms\n"
@@ -383,10 +383,19 @@ def test_the_hooks_of_a_site_run_before_and_after(
     assert gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON).returncode == 0
     assert gputop("resume", "-f", inventory, "gpu-a", *DO).returncode == 0
     assert log.read_text().splitlines() == ["pre gpu-a replace NIC, ticket 4711", "is", "post"]
+    [ran_before] = [step for step in audit_of(gputop, "--event", "step") if step["step"] == "hook.pre_drain"]
+    assert ran_before["summary"] == "did pre", "what it printed is kept"
     hook.write_text("#!/bin/sh\necho still registered >&2\nexit 7\n")
     ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
     assert ran.returncode == 1
     assert "exit status 7: still registered" in ran.stdout
+    assert machine.run("ls /run/gputop") == ""
+    hook.write_text("#!/bin/sh\nexec sleep 1000\n")
+    slow = inventory.read_text().replace("  policy:\n", "  policy:\n    hook_timeout: 1s\n")
+    inventory.write_text(slow)
+    hung = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+    assert hung.returncode == 1
+    assert "no end within 1 s" in hung.stdout
     assert machine.run("ls /run/gputop") == ""
 
 

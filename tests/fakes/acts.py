@@ -10,6 +10,7 @@ from typing import Any
 
 from gputop.actions.device import ProcessFound
 from gputop.actions.evidence import Evidence
+from gputop.actions.faults import Fault
 from gputop.actions.guards import Surroundings
 from gputop.actions.plan import BackEnds, make_plan
 from gputop.domain.action import (
@@ -152,6 +153,10 @@ def every_act() -> dict[str, tuple[ActionRequest, Evidence]]:
         ),
         "power-cap": (a_request(ActionKind.POWER_CAP, watts=500.0), an_evidence()),
         "message": (a_request(ActionKind.MESSAGE, text="maintenance at noon"), an_evidence()),
+        "ack": (
+            a_request(ActionKind.ACK),
+            an_evidence(faults=(Fault(words="Xid 79 on 0000:3b:00", uptime_seconds=99.5),)),
+        ),
         "hibernate": (a_request(ActionKind.HIBERNATE), an_evidence(drained=True)),
         "cancel": (a_request(ActionKind.CANCEL, jobs=("57381", "57382")), an_evidence(node=a_busy_node("slurm"))),
         "requeue": (a_request(ActionKind.REQUEUE, jobs=("57381", "57382")), an_evidence(node=a_busy_node("slurm"))),

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from gputop.actions.device_plan import plan_power_cap, plan_reset, plan_signal
 from gputop.actions.evidence import Evidence
-from gputop.domain.action import ActionKind
+from gputop.domain.action import ActionKind, Goal, Step
 from gputop.domain.call import RunOn
-from tests.fakes.acts import a_host, a_process, a_request, an_evidence, every_act
+from gputop.domain.policy import Policy
+from tests.fakes.acts import a_host, a_plan, a_policy, a_process, a_request, an_evidence, every_act
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,17 @@ def test_devices_that_were_chosen_on_another_host_or_are_gone_never_stand_for_al
         steps, _, blocks, _ = plan(a_request(kind, watts=500.0, devices_of=chosen), an_evidence())
         assert not steps
         assert [block.kind for block in blocks] == ["no-device"]
+
+
+def test_the_gate_waits_for_its_diagnosis_and_a_hook_that_is_asked_has_its_own_time() -> None:
+    policy = a_policy(dcgm_diag=True, is_drained=("/opt/site/is-drained",), hook_timeout_seconds=600.0)
+    [gate] = [step for step in steps_of(ActionKind.RESUME, policy) if step.goal is Goal.HEALTHY]
+    assert gate.check_seconds > 300.0
+    assert gate.deadline_seconds >= gate.check_seconds
+    [hook] = [step for step in steps_of(ActionKind.DRAIN, policy) if step.id == "hook.is_drained"]
+    assert hook.check_seconds > 600.0
+
+
+def steps_of(kind: ActionKind, policy: Policy) -> tuple[Step, ...]:
+    evidence = an_evidence(host=a_host(policy=policy), drained=kind is ActionKind.RESUME)
+    return a_plan(a_request(kind), evidence).hosts[0].steps

@@ -456,6 +456,16 @@ async def test_a_call_that_waits_by_itself_is_told_of_while_it_does(lab: Lab) ->
     assert told == [("job 7 of carol",)]
 
 
+async def test_a_look_that_does_not_end_has_found_nothing_out_within_the_time_that_its_step_gives_it(lab: Lab) -> None:
+    async def hang(host: str, step: Step) -> Check:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    lab.check = hang  # type: ignore[method-assign]
+    [outcome] = await lab.executor.execute(a_plan_of(a_step(check_seconds=0.01, unknown_ends=True)))
+    assert (outcome.state, outcome.summary) == (OutcomeState.UNVERIFIED, "one: no answer within 0.01 s")
+
+
 async def test_a_call_that_does_not_end_is_told_as_such(lab: Lab) -> None:
     async def hang(host: str, step: Step) -> Performed:
         await asyncio.Event().wait()

@@ -73,7 +73,7 @@ def test_every_other_act_is_confirmed_by_typing_the_short_name(act: str) -> None
         return
     assert isinstance(verdict, Confirm), verdict
     assert verdict.phrase == "gpu-01"
-    needs = ("drain", "stop", "hibernate", "reboot", "reset", "signal", "cancel")
+    needs = ("drain", "stop", "hibernate", "reboot", "reset", "signal", "cancel", "ack")
     assert verdict.reason_required is (act in needs)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from gputop.actions.faults import KernelLog
 from gputop.actions.gate import gate_items, passes
 from gputop.actions.verify import emptiness, first_frame
 from gputop.domain.action import CheckState
@@ -105,7 +106,8 @@ def test_a_first_reading_with_a_missing_or_lost_device_is_not_healthy() -> None:
 
 
 def gate_of(host: Host, peers: tuple[Host, ...] = (), kernel: str | None = "") -> dict[str, str]:
-    return {item.name: item.state for item in gate_items(host, peers, kernel, default_catalog())}
+    log = KernelLog(text=kernel, whole=True) if kernel is not None else None
+    return {item.name: item.state for item in gate_items(host, peers, log, default_catalog())}
 
 
 def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:

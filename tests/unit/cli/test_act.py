@@ -14,7 +14,7 @@ from gputop.domain.action import ActionKind
 from gputop.domain.clock import SystemClock
 from gputop.domain.record import AuditEvent, AuditRecord
 
-ACTS = ["drain", "cordon", "resume", "stop", "start", "reboot", "reset", "signal", "power-cap", "message"]
+ACTS = ["drain", "cordon", "resume", "stop", "start", "reboot", "reset", "signal", "power-cap", "message", "ack"]
 
 
 @pytest.mark.parametrize("act", ACTS)
@@ -27,7 +27,7 @@ def test_an_act_without_hosts_is_a_mistake_and_never_means_all(
     assert "no hosts named" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("act", ["drain", "stop", "reboot", "reset"])
+@pytest.mark.parametrize("act", ["drain", "stop", "reboot", "reset", "ack"])
 @pytest.mark.parametrize("reason", [[], ["--reason", " "]])
 def test_what_takes_capacity_away_needs_a_reason(
     act: str, reason: list[str], capsys: pytest.CaptureFixture[str]
