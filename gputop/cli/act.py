@@ -219,10 +219,20 @@ async def _act(args: argparse.Namespace, chosen: Selection, request: ActionReque
             return diagnostics.fail(proposal.summary, proposal.hint)
         if args.dry_run or not args.yes:
             _print(args, proposal, None)
-            if not args.dry_run and args.format == "text":
-                diagnostics.say("nothing was done; --yes does it")
+            diagnostics.say(f"nothing was done; {_with_yes(proposal)}")
             return Exit.DONE
         return await _carry_out(args, chosen, acts, proposal)
+
+
+def _with_yes(proposal: Proposal) -> str:
+    """What would come of it otherwise. The exit code is that of a plan: it was made, whatever it says of its hosts."""
+    from gputop.domain.action import Deny
+
+    verdict = proposal.verdict
+    guards = {refusal.guard for refusal in verdict.refusals} if isinstance(verdict, Deny) else set()
+    if guards - {"read-only"}:
+        return f"--yes would be refused ({', '.join(sorted(guards - {'read-only'}))})"
+    return f"--yes{' --allow-actions' if guards else ''} does it"
 
 
 async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, proposal: Proposal) -> int:

@@ -61,8 +61,35 @@ def test_without_yes_the_plan_is_printed_and_nothing_is_done(machine: Machine, i
         ran = gputop("drain", "-f", inventory, "gpu-a", *REASON, *extra)
         assert ran.returncode == 0, ran.stderr
         assert "sudo -n install -D -m 0644 /dev/stdin /run/gputop/drain.json" in ran.stdout
+        assert f"nothing was done; --yes{'' if extra else ' --allow-actions'} does it" in ran.stderr
     assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
     assert audit_of(gputop) == []
+
+
+def test_a_plan_of_a_host_that_does_not_answer_is_a_plan_and_says_what_would_refuse_it(
+    machines: Machines, machine: Machine, gputop: Gputop
+) -> None:
+    """Exit 0: the plan was made and nothing was done. What it is worth stands in the plan and in the verdict."""
+    down = machines.add("gpu-down")
+    down.stop()
+    path = machines.inventory(names=("gpu-a", "gpu-down"))
+    ran = gputop("drain", "-f", path, "gpu-a", "gpu-down", *REASON, "--allow-actions")
+    assert ran.returncode == 0, ran.stderr
+    assert "gpu-down   now: unreachable" in ran.stdout
+    assert "refused by stale-data: gpu-down: there is no reading of now" in ran.stdout
+    assert "nothing was done; --yes would be refused (" in ran.stderr
+    assert "stale-data" in ran.stderr
+    found = json.loads(gputop("drain", "-f", path, "gpu-a", "gpu-down", *REASON, "--format", "json").stdout)
+    hosts = {host["host"]: host for host in found["plan"]["hosts"]}
+    assert (hosts["gpu-down"]["data_age_seconds"], hosts["gpu-down"]["state"]) == (None, "unknown")
+    assert [block["kind"] for block in hosts["gpu-down"]["blocks"]] == ["no-answer"]
+    assert {"guard": "stale-data", "host": "gpu-down"}.items() <= next(
+        refusal for refusal in found["verdict"]["refusals"] if refusal["guard"] == "stale-data"
+    ).items()
+    assert found["outcomes"] is None
+    refused = gputop("drain", "-f", path, "gpu-a", "gpu-down", *DO, *REASON)
+    assert refused.returncode == 4
+    assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
 
 
 def test_a_plan_is_for_the_machine_by_boot_id_machine_id_and_host_key(
