@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from gputop.domain.action import ActionRequest, Block, Check, Step
+from gputop.domain.action import ActionRequest, Block, Check, Plan, Step
 from gputop.domain.call import CommandResult, Performed, RunHere, RunOn
 from gputop.domain.event import SourceEvent
 from gputop.domain.host import Endpoint, Host, HostSpec
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.link import LinkFailure
+from gputop.domain.record import Holder
 
 
 class Clock(Protocol):
@@ -224,6 +225,16 @@ class CanReboot(Protocol):
 @runtime_checkable
 class CanHibernate(Protocol):
     def hibernate_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block: ...
+
+
+class HostLocks(Protocol):
+    """What keeps two operators from acting on one host at the same time. The executor alone takes and leaves it."""
+
+    async def take(self, host: str, plan: Plan) -> Holder | None:
+        """Hold `host` for `plan`; who holds it already, if somebody does. What cannot be asked is not refused."""
+        ...
+
+    async def leave(self, host: str, plan: Plan) -> None: ...
 
 
 class Observer(Protocol):

@@ -119,14 +119,17 @@ def make_acts(
 ) -> Acts:
     """Plans and carries out acts on `specs`, which are all hosts of the inventory."""
     from functools import partial
+    from socket import gethostname
 
     from gputop.actions.ack import AckActor, read_ack
     from gputop.actions.acts import Acts
     from gputop.actions.audit import AuditLog, who_acts
     from gputop.actions.executor import Executor
+    from gputop.actions.hostlock import HostLocks
     from gputop.actions.lock import ActionLock
     from gputop.actions.onhost import HookActor, HostActor
     from gputop.ports import Actor
+    from gputop.settings.locations import SHARED_LOCKS
 
     clock = clock or SystemClock()
     by_name = {spec.name: spec for spec in specs}
@@ -157,7 +160,15 @@ def make_acts(
         observer=observer,
         runner=runner,
         host_actor=host_actor,
-        executor=Executor(actor_of, host_actor.identify, audit, state_folder, clock),
+        executor=Executor(
+            actor_of,
+            host_actor.identify,
+            audit,
+            state_folder,
+            clock,
+            locks=HostLocks(runner, clock, gethostname()) if simulator is None else None,
+            shared_locks=SHARED_LOCKS,
+        ),
         audit=audit,
         lock=ActionLock(clock, allowed=allowed, relock_seconds=relock_seconds),
         clock=clock,

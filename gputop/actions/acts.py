@@ -29,7 +29,7 @@ from gputop.actions.faults import Fault
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
 from gputop.actions.inspect import Inspection, inspect
-from gputop.actions.journal import Story, journal_of, locked
+from gputop.actions.journal import InUse, Story, journal_of, locked
 from gputop.actions.lease import remember, remember_begun
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
@@ -165,7 +165,13 @@ class Acts:
             return verdict
         if not is_confirmed(verdict, typed, request.reason):
             return NotConfirmed()
-        outcomes = await self._executor.execute(fresh.plan, inventory=inventory, listen=listen, recheck=self._changed)
+        try:
+            outcomes = await self._executor.execute(
+                fresh.plan, inventory=inventory, listen=listen, recheck=self._changed
+            )
+        except InUse as busy:
+            self._note_refusals(fresh.plan, Deny(refusals=(Refusal(guard="in-use", summary=str(busy)),)))
+            raise
         self._remember(fresh.plan, outcomes)
         return outcomes
 
@@ -395,7 +401,7 @@ class Acts:
 def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:
     """Close an unfinished plan and leave its hosts as they are."""
     plan = story.plan
-    with locked(state_folder, plan.id, [host.host for host in plan.hosts]):
+    with locked(state_folder, plan):
         now = clock.now()
         for host in plan.hosts:
             audit.write(

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from gputop.actions.audit import AuditFailed, AuditLog
-from gputop.actions.journal import Journal, JournalFailed, Story, journal_of, locked
+from gputop.actions.hostlock import held
+from gputop.actions.journal import Journal, JournalFailed, Story, journal_of
 from gputop.actions.outcome import audit_outcome, audit_step, intent, is_settled, outcome_of, state_during
 from gputop.domain.action import (
     Check,
@@ -34,7 +36,7 @@ from gputop.domain.action import (
 from gputop.domain.call import Performed, Watch
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.record import HostEnded, PlanClosed, PlanOpened, StepBegan, StepEnded
-from gputop.ports import Actor, Clock
+from gputop.ports import Actor, Clock, HostLocks
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +105,20 @@ class Executor:
     """One per process. Plans come here after the guards and the confirmation, see `gputop.actions.acts`."""
 
     def __init__(
-        self, actor_of: ActorOf, identify: Identify, audit: AuditLog, state_folder: Path, clock: Clock
+        self,
+        actor_of: ActorOf,
+        identify: Identify,
+        audit: AuditLog,
+        state_folder: Path,
+        clock: Clock,
+        *,
+        locks: HostLocks | None = None,
+        shared_locks: Path | None = None,
     ) -> None:
+        """`locks`: on the hosts themselves; `None`: there are none. `shared_locks`: a folder of all users of this
+        machine, which need not be there."""
+        self._locks = locks
+        self._shared_locks = shared_locks
         self._actor_of = actor_of
         self._identify = identify
         self._audit = audit
@@ -122,7 +136,7 @@ class Executor:
         """Carry out a plan of right now from its beginning; hosts that wait for others are looked at again, by
         `recheck`, when their turn comes. Raises `AuditFailed` or `JournalFailed` before anything was done, and
         `InUse` when another process is at work on one of its hosts. Cancelled, it can be resumed."""
-        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
+        async with self._held(plan):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now()))
             journal = journal_of(self._state_folder, plan.id)
@@ -140,7 +154,7 @@ class Executor:
         """Go on with an unfinished plan. What was called for certain is not called again; hosts that were not begun are
         looked at again by `recheck`."""
         plan = story.plan
-        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
+        async with self._held(plan):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now(), summary="resumed"))
             run = self._run_of(story, journal_of(self._state_folder, plan.id), True, listen, recheck)
@@ -150,7 +164,7 @@ class Executor:
     async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...]:
         """Undo what an unfinished plan did, last step first. What was so before stays."""
         plan = story.plan
-        with locked(self._state_folder, plan.id, [host.host for host in plan.hosts]):
+        async with self._held(plan):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now(), summary="rolled back"))
             run = self._run_of(story, journal_of(self._state_folder, plan.id), True, listen)
@@ -158,6 +172,9 @@ class Executor:
             if all(outcome.state in (OutcomeState.VERIFIED, OutcomeState.SKIPPED) for outcome in outcomes):
                 run.journal.write(PlanClosed(time=self._clock.now(), how="rolled-back"))
             return tuple(outcomes)
+
+    def _held(self, plan: Plan) -> AbstractAsyncContextManager[None]:
+        return held(self._state_folder, plan, self._locks, self._shared_locks)
 
     def _run_of(
         self, story: Story, journal: Journal, wait: bool, listen: Listener, recheck: Recheck | None = None

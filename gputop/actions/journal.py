@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,7 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from gputop.actions.audit import FOLDER_MODE, append_line
-from gputop.domain.action import Outcome, Plan, StepResult
+from gputop.catalog.text import clean
+from gputop.domain.action import SHARING, Outcome, Plan, StepResult
 from gputop.domain.record import HostEnded, JournalEntry, PlanClosed, PlanOpened, StepBegan, StepEnded
 
 
@@ -131,8 +133,10 @@ def _is_closed(path: Path) -> bool:
 
 
 @contextmanager
-def locked(state_folder: Path, plan_id: str, hosts: Sequence[str]) -> Iterator[None]:
-    """Hold the plan and its hosts; raises `InUse` when another process does, `JournalFailed` where no lock can be."""
+def locked(state_folder: Path, plan: Plan, shared: Path | None = None) -> Iterator[None]:
+    """Hold the plan, and its hosts unless its act shares them; raises `InUse` when another process does,
+    `JournalFailed` where no lock can be. `shared`: a folder of locks for all users of this machine, where there is
+    one."""
     folder = folder_of(state_folder)
     locks = folder / "locks"
     try:
@@ -140,11 +144,23 @@ def locked(state_folder: Path, plan_id: str, hosts: Sequence[str]) -> Iterator[N
     except OSError as error:
         raise JournalFailed(f"the folder {locks} cannot be made: {error.strerror}") from error
     with ExitStack() as held:
-        _hold(held, folder / f"{plan_id}.jsonl", f"plan {plan_id} is carried out by another process")
-        for host in sorted(set(hosts)):  # in one order everywhere: two plans cannot wait for each other
-            name = re.sub(r"[^\w.-]", "_", host)
-            _hold(held, locks / f"{name}.lock", f"{host}: another plan is at work on it")
+        _hold(held, folder / f"{plan.id}.jsonl", f"plan {plan.id} is carried out by another process")
+        hosts = () if plan.request.kind in SHARING else {host.host for host in plan.hosts}
+        for host in sorted(hosts):  # in one order everywhere: two plans cannot wait for each other
+            name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', host)}.lock"
+            _hold(held, locks / name, f"{host}: another plan is at work on it")
+            if shared is not None and is_for_all(shared):
+                _hold_for_all(held, shared / name, host, plan)
         yield
+
+
+def is_for_all(folder: Path) -> bool:
+    """Whether it is a folder where everybody may leave files, and nobody take away another's."""
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX) and os.access(folder, os.W_OK)
 
 
 def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
@@ -157,6 +173,28 @@ def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise InUse(otherwise) from error
+
+
+def _hold_for_all(held: ExitStack, path: Path, host: str, plan: Plan) -> None:
+    """A lock that every user of this machine sees. It says who holds it; it is left behind, and holds nothing then."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        try:
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+            os.fchmod(descriptor, 0o666)
+    except OSError as error:
+        raise JournalFailed(f"{path} cannot be opened: {error.strerror}") from error
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        said = clean(os.pread(descriptor, 200, 0).decode("utf-8", "replace")).strip()
+        raise InUse(f"{host}: another user of this machine acts on it{f': {said}' if said else ''}") from error
+    who = f"{plan.request.by}, {plan.request.kind.value}, plan {plan.id}\n".encode()
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, who, 0)
 
 
 def _is_locked(journal: Path) -> bool:

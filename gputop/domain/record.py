@@ -136,3 +136,17 @@ class Ack(Struct, frozen=True, kw_only=True):
     """Since boot, by the host's kernel: later events are not covered."""
     faults: tuple[str, ...] = ()
     """What was known then, in words."""
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """Who acts on a host now. What another account of the host has written is untrusted text."""
+
+    by: str
+    act: ActionKind | None
+    """`None`: not known, as all else then."""
+    plan: str
+    since: datetime | None
+    bastion: str
+    """The machine that their gputop runs on."""
+    account: str = ""
+    """To which the lock on the host belongs; empty: it is of this machine."""

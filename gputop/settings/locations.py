@@ -13,6 +13,9 @@ _DIRS = PlatformDirs("gputop", appauthor=False)
 
 SYSTEM_INVENTORY = Path("/etc/gputop/inventory.yaml")
 
+SHARED_LOCKS = Path("/run/gputop/locks")
+"""Locks that all users of this machine see, where somebody made the folder: `install -d -m 1777 /run/gputop/locks`."""
+
 _PACKAGE = Path(gputop.__file__).parent
 
 

@@ -57,13 +57,13 @@ def gputop_in_background(tmp_path: Path) -> Iterator[Background]:
     """Starts `gputop ARGS…` in the same state folder as `gputop`; ended at the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*argv: str | Path) -> subprocess.Popen[str]:
+    def start(*argv: str | Path, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "gputop", *map(str, argv)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), **environment},
         )
         started.append(process)
         return process
@@ -71,4 +71,6 @@ def gputop_in_background(tmp_path: Path) -> Iterator[Background]:
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -12,7 +12,10 @@ EXECUTOR = "gputop/actions/executor.py"
 GATE = "gputop/actions/acts.py"
 BACK_ENDS = ("gputop/schedulers/", "gputop/power/", "gputop/actions/onhost.py", "gputop/transport/runner.py")
 """Those that know how a call is made: their `perform` is called by the executor alone."""
+LOCK = "gputop/actions/hostlock.py"
+"""Leaves a mark on a host that says who acts on it, for as long as the executor does."""
 LOOKS = (
+    LOCK,
     "gputop/actions/acts.py",
     "gputop/actions/onhost.py",
     "gputop/actions/inspect.py",
@@ -79,6 +82,13 @@ def test_programs_are_run_by_back_ends_and_looks_alone() -> None:
         and "runner" in ast.unparse(node.func.value)
     }
     assert {name for name in runners if not name.startswith(LOOKS)} == set()
+
+
+def test_the_executor_alone_locks_hosts() -> None:
+    users = {
+        name_of(path) for path in modules() if any(name == "gputop.actions.hostlock.held" for name, _ in uses(path))
+    }
+    assert users == {EXECUTOR}
 
 
 def test_looks_never_ask_for_the_rights_of_root() -> None:

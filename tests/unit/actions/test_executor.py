@@ -299,7 +299,8 @@ async def test_if_the_audit_fails_in_the_middle_no_further_step_is_taken(lab: La
 
 
 async def test_two_plans_do_not_work_on_one_host_at_a_time(lab: Lab) -> None:
-    with locked(lab.folder, "other-plan", ["a"]), pytest.raises(InUse, match="a: another plan"):
+    other = structs.replace(a_plan_of(a_step()), id="other-plan")
+    with locked(lab.folder, other), pytest.raises(InUse, match="a: another plan"):
         await lab.executor.execute(a_plan_of(a_step()))
     assert lab.calls == []
 

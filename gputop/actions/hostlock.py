@@ -1,0 +1,153 @@
+"""A lock on the host itself, so that operators who share nothing but the host do not cross.
+
+Who begins an act leaves a small file in a folder where every account of the host may, and then looks whether others lie
+there. Nobody takes another's away: of two who come at the same time each sees the other's, and at most one goes on. A
+file counts for as long as its act may last, and for one boot. Files have names that nobody can foresee and links are
+never followed. It is a word between operators, no barrier: any account of the host can leave such a file, and who it
+was is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from gputop import ports
+from gputop.actions.journal import InUse, locked
+from gputop.catalog.text import clean
+from gputop.domain.action import SHARING, Plan
+from gputop.domain.call import RunOn
+from gputop.domain.record import Holder
+from gputop.ports import Clock, Runner
+
+LOOK_SECONDS = 15.0
+MARGIN_SECONDS = 120.0
+"""For what no deadline of a step covers: looks, connections."""
+HALF_SECONDS = 60.0
+"""A file that says nothing was left by somebody who is writing it, or died doing so."""
+
+FOLDERS = "/run/lock /dev/shm /tmp"
+"""The first that everybody may write to, and where nobody can take away another's files."""
+
+_OWN = (
+    'for file in "$dir"/gputop-act.*; do [ -f "$file" ] && [ ! -L "$file" ] && [ -O "$file" ] || continue; '
+    '[ "$(sed -n 2p "$file")" = "$plan" ] && rm -f -- "$file"; done; '
+)
+
+TAKE = (
+    f"plan=$1; seconds=$2; for dir in {FOLDERS} none; do "
+    '[ -d "$dir" ] && [ -k "$dir" ] && [ -w "$dir" ] && break; done; '
+    '[ "$dir" != none ] || { echo nowhere; exit 0; }; '
+    f"{_OWN}"
+    'boot=$(cat /proc/sys/kernel/random/boot_id); fresh=$(mktemp "$dir/.gputop-act.XXXXXXXXXX") || exit 1; '
+    '{ printf "%s\\n%s\\n%s\\n" "$boot" "$plan" "$seconds"; cat; } >"$fresh" && chmod 644 "$fresh" || exit 1; '
+    'own=$dir/gputop-act.${fresh##*.}; mv -- "$fresh" "$own" || exit 1; echo "boot $boot"; now=$(date +%s); '
+    f"for dir in {FOLDERS}; do "
+    'for file in "$dir"/gputop-act.*; do [ -f "$file" ] && [ ! -L "$file" ] && [ "$file" != "$own" ] || continue; '
+    'printf "held %s %s " "$(stat -c %U "$file")" "$((now - $(stat -c %Y "$file")))"; '
+    'head -c 4000 "$file" | tr "\\n" " "; echo; done; done'
+)
+"""Arguments: plan, and for how many seconds it may last; who it is on standard input. Prints `boot ID`, and of every
+other file `held ACCOUNT AGE BOOT PLAN SECONDS JSON`."""
+
+LEAVE = f'plan=$1; for dir in {FOLDERS}; do [ -d "$dir" ] || continue; {_OWN}done; :'
+
+
+class HostLocks:
+    """Takes and leaves them. Implements `ports.HostLocks`."""
+
+    def __init__(self, runner: Runner, clock: Clock, bastion: str) -> None:
+        """`bastion`: the name of the machine that gputop runs on."""
+        self._runner = runner
+        self._clock = clock
+        self._bastion = bastion
+
+    async def take(self, host: str, plan: Plan) -> Holder | None:
+        """Say that `plan` acts on `host` now. Who else does, if somebody does: then nothing was taken. A host that does
+        not answer, or has no place for it, cannot be asked; the lock of this machine holds all the same."""
+        request = plan.request
+        holder = Holder(by=request.by, act=request.kind, plan=plan.id, since=self._clock.now(), bastion=self._bastion)
+        call = RunOn(
+            host=host,
+            argv=("sh", "-c", TAKE, "sh", plan.id, str(lasting_seconds(plan))),
+            stdin=f"{msgspec.json.encode(holder).decode()}\n",
+        )
+        result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
+        others = [other for line in result.text.splitlines() if (other := _other(line, result.text)) is not None]
+        if not result.ok or not others:
+            return None
+        await self.leave(host, plan)
+        return others[0]
+
+    async def leave(self, host: str, plan: Plan) -> None:
+        """`plan` acts on `host` no longer. What is left behind where that fails ends by itself."""
+        call = RunOn(host=host, argv=("sh", "-c", LEAVE, "sh", plan.id))
+        await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
+
+
+@asynccontextmanager
+async def held(
+    state_folder: Path, plan: Plan, locks: ports.HostLocks | None, shared: Path | None
+) -> AsyncIterator[None]:
+    """`plan` and its hosts are ours: on this machine, and on the hosts unless its act shares them. Raises `InUse` and
+    `JournalFailed`."""
+    with locked(state_folder, plan, shared):
+        if locks is None or plan.request.kind in SHARING:
+            yield
+            return
+        hosts = [host.host for host in plan.hosts]
+        try:
+            holders = await asyncio.gather(*(locks.take(host, plan) for host in hosts))
+            taken = [holding(host, holder) for host, holder in zip(hosts, holders, strict=True) if holder]
+            if taken:
+                raise InUse("; ".join(taken))
+            yield
+        finally:
+            await asyncio.gather(*(locks.leave(host, plan) for host in hosts))
+
+
+def lasting_seconds(plan: Plan) -> int:
+    """The longest that a plan may take: its first host alone, then the others, so many at a time."""
+    first, *others = (sum(step.deadline_seconds for step in host.steps) for host in plan.hosts)
+    rounds = math.ceil(len(others) / max(1, plan.at_once))
+    return math.ceil(first + rounds * max(others, default=0.0) + MARGIN_SECONDS)
+
+
+def _other(line: str, output: str) -> Holder | None:
+    """Who holds a host by one line of `TAKE`; `None`: it is none, or is over."""
+    words = line.split(" ", 6)
+    if len(words) < 4 or words[0] != "held":
+        return None
+    account, age = words[1], _number(words[2])
+    boot, seconds = words[3], _number(words[5]) if len(words) > 5 else None
+    current = output.partition("boot ")[2].partition("\n")[0]
+    if seconds is None:  # half written
+        return _unknown(account) if age is None or age < HALF_SECONDS else None
+    if boot != current or (age is not None and age > seconds):
+        return None
+    try:
+        return msgspec.structs.replace(msgspec.json.decode(words[6], type=Holder), account=account)
+    except (msgspec.DecodeError, IndexError):
+        return _unknown(account)
+
+
+def _unknown(account: str) -> Holder:
+    return Holder(by="somebody", act=None, plan="", since=None, bastion="", account=account)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def holding(host: str, holder: Holder) -> str:
+    """Why `host` cannot be had."""
+    by, bastion = clean(holder.by), clean(holder.bastion)
+    act = f" ({holder.act.value})" if holder.act is not None else ""
+    since = f" since {holder.since:%Y-%m-%d %H:%M} UTC" if holder.since is not None else ""
+    place = f" from {bastion}" if bastion else ""
+    return f"{host}: {by} acts on it{act}{since}{place}, as account {clean(holder.account)} of the host"
