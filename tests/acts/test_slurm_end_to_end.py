@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acts.conftest import Gputop
-from tests.acts.machines import Machines
-from tests.acts.steps import DO, wait_for
-from tests.needs import need
+from tests.acts.conftest import Background, Gputop
+from tests.acts.machines import Machine, Machines
+from tests.acts.steps import DO, REASON, wait_for
+from tests.needs import need, need_that
 from tests.services.slurm import SlurmCluster
 
 pytestmark = pytest.mark.timeout(150)
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(150)
 POLICY = "  policy: {idle_samples: 2, idle_interval: 200ms, drain_deadline: 60s, max_percent: 100}\n"
 
 
-@pytest.fixture
-def cluster() -> Iterator[SlurmCluster]:
+@pytest.fixture(scope="module")
+def running() -> Iterator[SlurmCluster]:
     for program in ("munged", "slurmctld", "slurmd", "scontrol"):
         need(program)
     folder = Path(tempfile.mkdtemp(prefix="gputop-slurm-"))
@@ -36,6 +36,143 @@ def cluster() -> Iterator[SlurmCluster]:
     finally:
         cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def cluster(running: SlurmCluster) -> Iterator[SlurmCluster]:
+    yield running
+    if "slurmctld" not in running.processes:
+        running.start_controller()
+    running.reset()
+
+
+class Site:
+    """One machine, which is a node of the cluster."""
+
+    def __init__(self, cluster: SlurmCluster, machines: Machines, machine: Machine, node: str, gputop: Gputop) -> None:
+        self.cluster, self.machine, self.node, self._gputop = cluster, machine, node, gputop
+        machine.wait_until_up()
+        machine.devices(gpu__0__compute="")
+        self.environment = {"SLURM_CONF": str(cluster.conf), "PATH": cluster.environment["PATH"]}
+        defaults = f"  scheduler: {{kind: slurm, node: {node}}}\n  power: ssh\n{POLICY}"
+        self.inventory = machines.inventory(names=(machine.name,), defaults=defaults)
+
+    def argv(self, act: str, *more: str) -> tuple[str | Path, ...]:
+        return (act, "-f", self.inventory, self.machine.name, *DO, *more)
+
+    def run(self, act: str, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self._gputop(*self.argv(act, *more), seconds=120, **{**self.environment, **environment})
+
+
+@pytest.fixture(scope="module")
+def machine(machines: Machines) -> Machine:
+    return machines.add("slurm-node")
+
+
+@pytest.fixture
+def site(cluster: SlurmCluster, machines: Machines, machine: Machine, gputop: Gputop) -> Site:
+    return Site(cluster, machines, machine, "gpu01", gputop)
+
+
+def test_a_reboot_waits_behind_a_job_and_is_proven_by_the_machine_itself(
+    site: Site, gputop_in_background: Background
+) -> None:
+    folder = site.machine.folder
+    site.cluster.on_reboot(site.node, f'pkill -TERM -f -- "-f {folder}/sshd_config"')
+    job = site.cluster.submit("-N1", "-w", site.node, "--gres=gpu:8")
+    boot, downs = site.machine.boot_id, site.machine.downs
+    plan = site.run("reboot", *REASON, "--dry-run").stdout
+    assert "scontrol reboot asap nextstate=resume 'reason=gputop:" in plan
+    reboot = gputop_in_background(*site.argv("reboot", *REASON), **site.environment)
+    wait_for(lambda: "REBOOT" in site.cluster.node(site.node), "Slurm was not asked for a reboot")
+    assert site.cluster.state_of_job(job) == "RUNNING"
+    assert site.machine.downs == downs
+    site.cluster.run("scancel", job)
+    said, _ = reboot.communicate(timeout=120)
+    assert reboot.returncode == 0, said
+    assert "verified" in said
+    assert site.machine.boot_id != boot
+    assert site.machine.downs == downs + 1
+    wait_for(lambda: "State=IDLE " in site.cluster.node(site.node), "the node did not come back into service")
+
+
+def test_a_job_is_canceled_and_another_put_back_while_a_drain_waits_for_them(
+    site: Site, gputop_in_background: Background
+) -> None:
+    doomed = site.cluster.submit("-N1", "-w", site.node, "--gres=gpu:1")
+    kept = site.cluster.submit("-N1", "-w", site.node, "--gres=gpu:1", "--requeue")
+    drain = gputop_in_background(*site.argv("drain", *REASON), **site.environment)
+    wait_for(lambda: "DRAIN" in site.cluster.node(site.node), "Slurm never heard of the drain")
+    silent = site.run("cancel", "--job", doomed)
+    assert silent.returncode == 2, "work is lost: why must be said"
+    assert site.cluster.state_of_job(doomed) == "RUNNING"
+    assert site.run("cancel", "--job", doomed, "--reason", "hangs").returncode == 0
+    assert site.cluster.state_of_job(doomed) == ""
+    assert site.cluster.state_of_job(kept) == "RUNNING", "each is an act of its own"
+    requeued = site.run("requeue", "--job", kept)
+    assert requeued.returncode == 0, requeued.stderr + requeued.stdout
+    said, _ = drain.communicate(timeout=60)
+    assert drain.returncode == 0, said
+    assert site.cluster.state_of_job(kept) != "RUNNING" or site.node not in site.cluster.run("squeue", "-h", "-o", "%N")
+
+
+def test_what_kill_task_failed_left_is_found_on_the_gpu(site: Site) -> None:
+    left = site.machine.spawn()
+    site.machine.devices(gpu__0__compute=f"{left}:2000")
+    site.cluster.run("scontrol", "update", f"nodename={site.node}", "state=drain", "reason=Kill task failed")
+    ran = site.run("drain", *REASON, "--deadline", "3s")
+    assert ran.returncode == 1
+    assert f"left: GPU 0: sleep (pid {left}) of ops" in ran.stdout
+    site.machine.run(f"kill {left}")
+    site.machine.devices(gpu__0__compute="")
+    again = site.run("drain", *REASON)
+    assert again.returncode == 0, again.stderr + again.stdout
+    assert "Kill task failed): look at the GPUs" in again.stderr
+    refused = site.run("resume")
+    assert refused.returncode == 4
+    assert "Kill task failed" in refused.stderr
+
+
+def test_a_controller_that_goes_away_in_the_middle_is_waited_for_and_nothing_is_claimed_meanwhile(
+    site: Site, gputop_in_background: Background, tmp_path: Path
+) -> None:
+    job = site.cluster.submit("-N1", "-w", site.node, "--gres=gpu:8")
+    said = tmp_path / "said"
+    argv = [sys.executable, "-m", "gputop", *map(str, site.argv("drain", *REASON))]
+    with said.open("w") as file:
+        drain = subprocess.Popen(
+            argv, stdout=file, stderr=file,
+            env={**os.environ, **site.environment, "XDG_STATE_HOME": str(tmp_path / "state")},
+        )  # fmt: skip
+    try:
+        wait_for(lambda: f"job {job} of" in said.read_text(), "the job was not waited for")
+        site.cluster.stop_controller()
+        wait_for(lambda: "slurmctld does not answer" in said.read_text(), "the silence was not told", 60)
+        assert drain.poll() is None
+        site.cluster.start_controller()
+        site.cluster.run("scancel", job)
+        drain.wait(timeout=90)
+    finally:
+        drain.kill()
+        drain.wait()
+    assert drain.returncode == 0, said.read_text()
+    assert "verified    drained" in said.read_text()
+    site.cluster.stop_controller()
+    gone = site.run("resume")
+    assert gone.returncode == 4, gone.stdout
+    assert "slurmctld does not answer" in gone.stderr
+    away = site.run("message", "--text", "hello", "--format", "json")
+    assert away.returncode == 0, "what does not need Slurm does not wait for it"
+    assert json.loads(away.stdout)["outcomes"][0]["host_state"] == "unknown"
+
+
+def test_an_account_without_rights_in_slurm_is_told_so_and_nothing_is_claimed(site: Site) -> None:
+    need_that(os.geteuid() == 0 and shutil.which("runuser"), "needs root: another account must be refused")
+    folder = site.cluster.as_user("nobody")
+    ran = site.run("drain", *REASON, PATH=f"{folder}:{site.environment['PATH']}")
+    assert ran.returncode == 1, ran.stdout
+    assert "Slurm does not allow this account to do that" in ran.stdout
+    assert "DRAIN" not in site.cluster.node(site.node)
 
 
 def test_a_drain_waits_for_a_multi_node_job_and_for_what_it_left_on_the_gpu(

@@ -62,6 +62,7 @@ GresTypes=gpu
 
 REBOOT = """#!/bin/sh
 # slurmd runs this with its own environment: ending that slurmd makes the supervisor boot the node anew
+[ ! -x "$GPUTOP_TEST_SLURM/on-reboot.$GPUTOP_NODE" ] || "$GPUTOP_TEST_SLURM/on-reboot.$GPUTOP_NODE"
 kill -TERM "$(cat "$GPUTOP_TEST_SLURM/run/slurmd.$GPUTOP_NODE.pid")"
 """
 
@@ -168,6 +169,12 @@ class SlurmCluster:
             self.run("scontrol", "cancel_reboot", name, check=False)
             self.run("scontrol", "update", f"nodename={name}", "state=resume", check=False)
         self._until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
+
+    def on_reboot(self, node: str, script: str) -> None:
+        """What else goes down when `node` reboots."""
+        path = self.folder / f"on-reboot.{node}"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
 
     def as_user(self, user: str) -> Path:
         """A folder with Slurm's programs, run by another account. Needs root."""
