@@ -107,13 +107,22 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
         state=state,
         state_after=_state_after(request.kind, evidence, state),
         now=describe(host, evidence.node, evidence.instance, state),
-        steps=steps if not any(block.consent is None for block in blocks) else (),
+        steps=_within(request, steps) if not any(block.consent is None for block in blocks) else (),
         losses=losses,
         blocks=blocks,
         notes=notes,
         data_age_seconds=data_age_seconds(host, now),
         evidence=digest(request, evidence),
     )
+
+
+def _within(request: ActionRequest, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps with the deadline that was asked for; drains and reboots have taken it into account already. What
+    restores something keeps its time."""
+    seconds = request.deadline_seconds
+    if seconds is None or request.kind in (ActionKind.DRAIN, ActionKind.REBOOT):
+        return steps
+    return tuple(step if step.always else structs.replace(step, deadline_seconds=seconds) for step in steps)
 
 
 def _other_machine(evidence: Evidence) -> tuple[Block, ...]:

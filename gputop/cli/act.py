@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--override", metavar="REASON", default="", help="go on where a check may be set aside; says why"
     )
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    group.add_argument("--deadline", metavar="TIME", help="longest wait, such as 30m or 12h")
     if kind in ("drain", "reboot"):
-        group.add_argument("--deadline", metavar="TIME", help="longest wait, such as 30m or 12h")
         group.add_argument("--no-wait", action="store_true", help="return when it was asked for, without waiting")
     if kind in ("drain", "resume", "stop", "reboot"):
         group.add_argument(
@@ -81,7 +81,25 @@ def run(args: argparse.Namespace) -> int:
     request = _request(args, chosen)
     if isinstance(request, Exit):
         return request
-    return asyncio.run(_act(args, chosen, request))
+    code = asyncio.run(_act(args, chosen, request))
+    _remind()
+    return code
+
+
+def _remind() -> None:
+    """What somebody meant to come back to."""
+    from gputop.actions.journal import unfinished
+    from gputop.actions.lease import is_over, leases
+    from gputop.domain.clock import SystemClock
+    from gputop.settings import locations
+
+    folder, now = locations.state_folder(), SystemClock().now()
+    for lease in leases(folder):
+        if is_over(lease, now):
+            until = f"{lease.until:%Y-%m-%d %H:%M} UTC"
+            diagnostics.say(f"reminder: {lease.host} was to be drained until {until} only: gputop resume {lease.host}")
+    if stories := unfinished(folder):
+        diagnostics.say(f"reminder: {len(stories)} unfinished: gputop actions")
 
 
 def _is_text(value: str) -> bool:

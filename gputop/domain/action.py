@@ -85,7 +85,7 @@ class ActionRequest(Struct, frozen=True, kw_only=True):
     by: str = ""
     """The real user on this machine (not root behind sudo)."""
     deadline_seconds: float | None = None
-    """How long a drain may wait; `None`: the policy's."""
+    """How long each wait may last; `None`: as the policy or the act itself says."""
     wait: bool = True
     """Whether somebody waits for its end; else a drain or reboot is asked for, and left pending."""
     until: datetime | None = None

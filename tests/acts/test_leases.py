@@ -10,7 +10,7 @@ import pytest
 
 from tests.acts.conftest import Gputop
 from tests.acts.machines import Machine, Machines
-from tests.acts.steps import DO, REASON
+from tests.acts.steps import DO, REASON, wait_for
 
 NUMBERS = count(1)
 
@@ -51,6 +51,17 @@ def test_a_reboot_that_nobody_waited_for_leaves_a_doubt_in_the_list(
     listed = gputop("actions").stdout
     assert "reboot at 20" in listed
     assert "pending: its marker may be gone with the boot" in listed
+    machine.stop()
+
+
+def test_a_drain_whose_time_is_over_is_reminded_of(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    ran = gputop("drain", "-f", inventory, machine.name, *DO, *REASON, "--for", "1s")
+    assert ran.returncode == 0, ran.stderr
+    wait_for(lambda: "(over: resume it)" in gputop("actions").stdout, "its time was not over")
+    other = gputop("message", "-f", inventory, machine.name, "--text", "hello")
+    assert f"reminder: {machine.name} was to be drained until 20" in other.stderr
+    assert gputop("resume", "-f", inventory, machine.name, *DO).returncode == 0
+    assert "reminder" not in gputop("message", "-f", inventory, machine.name, "--text", "hello").stderr
     machine.stop()
 
 

@@ -272,6 +272,8 @@ def test_a_gpu_that_somebody_uses_is_not_reset(machine: Machine, inventory: Path
         ("password", "root ALL=(ALL) ALL\nops ALL=(root) ALL\n", "sudo wants a password"),
         ("exact-line", SUDOERS.replace("/run/gputop/drain.json", "/run/other"), "sudo wants a password"),
         ("tty", f"{SUDOERS}Defaults:ops requiretty\n", "sudo wants a terminal"),
+        ("stranger", "Defaults !authenticate\nroot ALL=(ALL) ALL\n", "the account is not in sudoers"),
+        ("other", "Defaults !authenticate\nops ALL=(root) /usr/bin/true\n", "sudoers does not allow this command"),
     ],
 )
 def test_what_sudo_refuses_is_told_and_nothing_is_claimed(

@@ -101,6 +101,20 @@ def test_the_gate_waits_for_its_diagnosis_and_a_hook_that_is_asked_has_its_own_t
     assert hook.check_seconds > 600.0
 
 
+@pytest.mark.parametrize("act", every_act())
+def test_a_deadline_holds_for_whatever_is_waited_for_and_never_for_what_restores_something(act: str) -> None:
+    request, evidence = every_act()[act]
+    plan = a_plan(replace(request, deadline_seconds=4000.0), evidence)
+    waits = {step.id: step.deadline_seconds for step in plan.hosts[0].steps if not step.always}
+    if request.kind is ActionKind.DRAIN:
+        waits = {step.id: step.deadline_seconds for step in plan.hosts[0].steps if step.waits}
+    if request.kind is ActionKind.REBOOT:
+        waits = {}  # behind jobs it is how long those may take, see the tests of Slurm
+    assert set(waits.values()) <= {4000.0}, waits
+    restores = [step for step in plan.hosts[0].steps if step.always]
+    assert all(step.deadline_seconds == 60.0 for step in restores)
+
+
 def steps_of(kind: ActionKind, policy: Policy) -> tuple[Step, ...]:
     evidence = an_evidence(host=a_host(policy=policy), drained=kind is ActionKind.RESUME)
     return a_plan(a_request(kind), evidence).hosts[0].steps
