@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from gputop.actions.audit import AuditLog
 from gputop.actions.device import look_at_process, look_at_units, read_process
+from gputop.actions.enquiries import Enquiries
 from gputop.actions.evidence import Evidence
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.guards import Surroundings, is_confirmed, judge
@@ -108,6 +109,7 @@ class Acts:
         self._executor = executor
         self._audit = audit
         self.lock = lock
+        self.enquiries = Enquiries(back_ends, runner, clock)
         self._clock = clock
         self._state_folder = state_folder
 
@@ -175,6 +177,7 @@ class Acts:
                         self._back_ends[name].scheduler,
                         self._back_ends[name].power,
                         self._runner,
+                        self._clock,
                         [record for record in outcomes if record.host == name],
                         raw=raw,
                     )

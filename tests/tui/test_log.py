@@ -6,6 +6,7 @@ from datetime import UTC, timedelta
 
 import pytest
 
+from gputop.catalog.words import event_name
 from gputop.domain.host import Host
 from gputop.domain.reading import DeviceEvent
 from gputop.fleet.fleet import Fleet
@@ -14,7 +15,7 @@ from gputop.health.xid import graded
 from gputop.tui.draw import Spans
 from gputop.tui.look import Look
 from gputop.tui.pages.host import host_page
-from gputop.tui.pages.log import events_of, latest, log_page, name_of
+from gputop.tui.pages.log import events_of, latest, log_page
 from gputop.tui.rows import HostRow, gpu_rows, process_rows
 from tests.tui.builders import NOW, a_gpu_frame, a_host, a_process, an_app
 
@@ -98,7 +99,7 @@ def test_what_a_process_calls_itself_cannot_move_the_screen() -> None:
 @pytest.mark.parametrize(("kind", "code", "name"), [("xid", 79, "Xid 79"), ("sxid", 20034, "SXid 20034"),
                                                     ("fell-off-bus", None, "fell off bus")])  # fmt: skip
 def test_names_of_events(kind: str, code: int | None, name: str) -> None:
-    assert name_of(DeviceEvent(kind=kind, code=code, message="")) == name
+    assert event_name(DeviceEvent(kind=kind, code=code, message="")) == name
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.fleet.attribution import unattributed_bytes
-from gputop.fleet.occupancy import FRESH
+from gputop.fleet.occupancy import FRESH, SHOWN
 from gputop.fleet.series import HOST
 from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
 from gputop.tui.look import SIGNS, TROUBLED, WORDS, Look
 from gputop.tui.pages.blocks import beside, hanging, panel, table
 from gputop.tui.pages.log import latest
-from gputop.tui.rows import SHOWN, HostRow, ProcessRow, gpu_rows, process_rows, reason
+from gputop.tui.rows import HostRow, ProcessRow, gpu_rows, process_rows, reason
 from gputop.tui.views import GPUS, PROCESSES
 
 CHART_LINES = 4
