@@ -119,7 +119,7 @@ def _memory(values: _Values) -> Iterator[Item]:
     known = used is not None or total is not None
     share = f"{show.percent(100 * used / total)} full" if used is not None and total else ""
     yield item("used", show.memory_pair(used, total, width=WIDE) if known else None, note=share)
-    yield item("reserved", values["memory_reserved_bytes"], memory, "by the driver, not counted as used")
+    yield item("reserved", values["memory_reserved_bytes"], memory, "by the driver, apart from used")
     yield _held(values)
     yield _unattributed(values)
     used, total = values["bar1_used_bytes"], values["bar1_total_bytes"]
@@ -175,7 +175,7 @@ def _temperature(values: _Values) -> Iterator[Item]:
     note, tone = "", ""
     if now is not None and slow is not None:
         left = slow - now
-        note = f"{left:.0f} degrees below where it slows down" if left > 0 else "where it slows down, or above"
+        note = f"{left:.0f} degrees below slowdown" if left > 0 else "where it slows down, or above"
         tone = "bad" if left <= 0 else "warn" if left <= NEAR_CELSIUS else ""
     yield item("GPU", now, _celsius, note, tone)  # type: ignore[arg-type]
     yield item("memory", values["memory_temperature_celsius"], _celsius)
@@ -265,9 +265,9 @@ def _repair(values: _Values) -> Iterator[Item]:
     action = values["recovery_action"]
     yield item("driver asks for", action, lambda name: RECOVERY_ACTIONS.get(name, name),
                tone="" if action in (None, "none") else "bad")  # fmt: skip
-    yield item("remapped rows", values["remapped_rows_uncorrected"], count, "for errors that could not be corrected",
+    yield item("remapped rows", values["remapped_rows_uncorrected"], count, "for uncorrectable errors",
                _alarm(values["remapped_rows_uncorrected"], "warn"))  # fmt: skip
-    yield item("", values["remapped_rows_corrected"], count, "for errors that were corrected")
+    yield item("", values["remapped_rows_corrected"], count, "for corrected errors")
     pending, failed = values["remapped_rows_pending"], values["remapped_rows_failed"]
     yield item("remap pending", pending, yes_no, "a reset of the GPU completes it" if pending else "",
                "warn" if pending else "")  # fmt: skip

@@ -18,6 +18,9 @@ from gputop.fleet.totals import known
 SKEW_SECONDS = 2.0
 """From here on a clock is said to be off."""
 
+SETTLED_SECONDS = 5.0
+"""A session shorter than this says nothing of what it costs."""
+
 HISTORY_SHOWN = 12
 
 LINK_TONES: dict[LinkState, Tone] = {
@@ -88,7 +91,8 @@ def host_load(host: Host, as_of: datetime) -> Group:
     """Load and memory of the server, and of its devices together."""
     frame = host.frame if host.link.state in SHOWN else None
     absence = f"not known while the host is {host.link.state.value.replace('-', ' ')}"
-    return Group("Load and memory", tuple(_load(frame)), age_words(host, as_of) if frame else "", absence)
+    items = (*_load(frame), _agent(host, frame, as_of))
+    return Group("Load and memory", items, age_words(host, as_of) if frame else "", absence)
 
 
 def _load(frame: Frame | None) -> Iterator[Item]:
@@ -102,8 +106,17 @@ def _load(frame: Frame | None) -> Iterator[Item]:
     has_some = used is not None or total is not None
     yield item("memory", show.memory_pair(used, total, width=WIDE) if has_some else None, note=share)
     yield from _device_sums(frame)
-    agent = values.agent_memory_bytes if values else None
-    yield item("agent", agent, memory, "of memory for gputop's own agent")
+
+
+def _agent(host: Host, frame: Frame | None, as_of: datetime) -> Item:
+    """What gputop itself costs the server."""
+    if frame is None or frame.host.agent_memory_bytes is None:
+        return Item("agent", ABSENT)
+    parts = [memory(frame.host.agent_memory_bytes)]
+    seconds = (as_of - host.reported.since).total_seconds()
+    if frame.host.agent_cpu_seconds is not None and host.reported.state is LinkState.OK and seconds > SETTLED_SECONDS:
+        parts.insert(0, f"{100 * frame.host.agent_cpu_seconds / seconds:.1f} % CPU")
+    return Item("agent", ", ".join(parts), "what gputop costs")
 
 
 def _device_sums(frame: Frame | None) -> Iterator[Item]:
@@ -152,10 +165,10 @@ def ages(host: Host, as_of: datetime, zone: tzinfo | None) -> Group:
     age = host.age_seconds(as_of) or 0.0
     skew = host.clock_skew_seconds
     items = [
-        item("reading", f"{span(age)} old", note=f"taken {show.clock_time(frame.sampled_at, as_of, zone)} by the "
-             "server's clock"),
+        item("reading", f"{span(age)} old"),
+        item("taken", show.clock_time(frame.sampled_at, as_of, zone), note="by the server's clock"),
         item("every", f"{frame.interval_seconds:g} s" if frame.interval_seconds else "read once"),
-    ]  # fmt: skip
+    ]
     for label, metrics in (
         ("limits, modes", ("power_limit_watts", "compute_mode", "recovery_action")),
         ("counters, maxima", ("ecc_corrected_volatile", "nvlink_links_active", "sm_clock_max_mhz")),
@@ -163,6 +176,6 @@ def ages(host: Host, as_of: datetime, zone: tzinfo | None) -> Group:
         if words := age_words(host, as_of, metrics):
             items.append(Item(label, words))
     off = skew is not None and abs(skew) >= SKEW_SECONDS
-    items.append(item("clock", f"{skew:+.1f} s" if skew is not None else None, note="against ours",
-                      tone="warn" if off else ""))  # fmt: skip
+    against = None if skew is None else f"{skew:+.1f} s against ours" if off else "as ours"
+    items.append(item("clock", against, tone="warn" if off else ""))
     return Group("Ages", tuple(items))

@@ -54,10 +54,10 @@ def log_page(host: Host, events: Sequence[DeviceEvent], look: Look) -> list[Span
     return [look.plain(line) for line in lines]
 
 
-def latest(host: Host, look: Look, most: int) -> list[Spans]:
+def latest(host: Host, events: Sequence[DeviceEvent], look: Look, most: int) -> list[Spans]:
     """The roots of the newest bursts, one line each."""
     lines: list[Spans] = []
-    for burst in list(reversed(bursts(host.events)))[:most]:
+    for burst in list(reversed(bursts(events)))[:most]:
         others = len(burst.events) - 1
         beside = f"   and {others} more" if others else ""
         lines.append((*_head(host, Folded(burst.root, 1), look), (beside, "dim")))
