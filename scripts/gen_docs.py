@@ -42,7 +42,7 @@ GLOSSARY = (
 SCOPES = {
     Scope.EVERYWHERE: "Everywhere",
     Scope.TABLES: "In the tables: Hosts, GPUs, Processes",
-    Scope.HOST: "In the detail of a host",
+    Scope.HOST: "In pages: of a host, of a GPU, raw output, and other text",
     Scope.ACTIONS: "In the view of actions",
 }
 

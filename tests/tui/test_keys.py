@@ -21,7 +21,7 @@ from gputop.fleet.series import SeriesStore
 from gputop.tui.app import GputopApp, ScreenOptions
 from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
-from gputop.tui.screens.host import GpuScreen, HostScreen
+from gputop.tui.screens.host import HostScreen
 from gputop.tui.screens.page import HelpScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
 from tests.tui.builders import (

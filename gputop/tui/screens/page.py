@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -24,6 +25,8 @@ from gputop.tui.widgets.painted import Lines, Page
 
 SIDE_CELLS = 16
 """How far wide text is scrolled to the side at once."""
+
+LEAST_WIDTH_FOR_CORNER = 40
 
 OF_ROWS = frozenset({"page.open", "page.details", "row.raw"})
 """Commands that are offered only where there is a row."""
@@ -84,7 +87,7 @@ class PageScreen(CommandScreen):
         self.query_one("#page-header", Lines).show([self.head(look, width)])
         self.lines = self.body(look, width)
         self.page.show(self.lines, grounds=self.grounds(), width=self.text_width())
-        right = self.corner()
+        right = self.corner() if width >= LEAST_WIDTH_FOR_CORNER else ()
         room = width - width_of(right) - (1 if right else 0)
         line = footer(self.hints(), None, self.gputop.head(), self.gputop.fleet, look, room)
         self.query_one("#page-footer", Lines).show([look.plain(spread(line, right, width)) if right else line])
@@ -93,7 +96,12 @@ class PageScreen(CommandScreen):
         left_out = frozenset() if self.has_rows else OF_ROWS
         if isinstance(self, HelpScreen):
             left_out |= {"help"}
-        return tuple(command for command in self.commands if command.id not in left_out)
+        # In the tables other keys come first, and there is less room.
+        return tuple(
+            replace(command, footer=4) if command.id == "row.raw" else command
+            for command in self.commands
+            if command.id not in left_out
+        )
 
     def do_help_page(self) -> None:
         self.gputop.do_help()
