@@ -95,19 +95,24 @@ async def test_down_scrolls_on_where_there_is_no_row_and_up_comes_back() -> None
         assert isinstance(row(app), HostRow)
 
 
-async def test_page_keys_scroll_and_the_cursor_is_fetched_by_the_next_step() -> None:
+async def test_page_keys_scroll_and_the_next_step_puts_the_cursor_on_a_row_in_sight() -> None:
     app = an_app(busy_fleet(), view="host:gpu-1")
-    async with app.run_test(size=(100, 24)) as pilot:
+    async with app.run_test(size=(100, 16)) as pilot:
         await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, HostScreen)
         await pilot.press("pagedown")
+        top = screen.page.scroll_offset.y
         assert isinstance(row(app), HostRow)
         assert app.screen_lines()[-1].endswith("on gpu-1")
         await pilot.press("j")
-        assert isinstance(row(app), ProcessRow)
+        assert screen.cursor_line is not None
+        assert 0 < top <= screen.cursor_line < top + screen.page.size.height
+        assert screen.page.scroll_offset.y == top
         await pilot.press("G")
         assert "Ages" in shown(app)
         await pilot.press("g")
-        assert app.screen.page.scroll_offset.y == 0  # type: ignore[attr-defined]
+        assert screen.page.scroll_offset.y == 0
 
 
 async def test_a_row_that_goes_away_from_under_the_cursor_is_named() -> None:

@@ -180,6 +180,6 @@ def table(
                     cell = item.column.cell(row, look, item.width)
                 cell = toned(cell, mood, item.column.id)
                 spans.append((" " * item.column.gap, "text"))
-                spans += fit(look.plain(cell), item.width, right=item.column.right)
+                spans += look.plain(fit(cell, item.width, right=item.column.right))
             lines.append(tuple(spans))
     return lines

@@ -192,16 +192,17 @@ def _trends(host: Host, look: Look, width: int) -> list[Spans]:
 def trends(
     host: str, device: str, now: tuple[float | None, float | None], what: str, look: Look, width: int
 ) -> list[Spans]:
-    """Curves of the last five minutes, utilization and memory side by side; nothing where there is no room."""
+    """Curves of the last five minutes, utilization and memory side by side; nothing where there is no room, or nothing
+    was seen."""
     half = (width - 1) // 2
-    if half < LEAST_CHART_WIDTH:
+    seen = [look.series.trend(host, device, metric, look.as_of) for metric in ("utilization_percent", "memory_percent")]
+    if half < LEAST_CHART_WIDTH or all(value is None for values in seen for value in values):
         return []
     blocks = []
-    for title, metric, value, cells in (
-        ("Utilization", "utilization_percent", now[0], half),
-        ("Memory", "memory_percent", now[1], width - 1 - half),
+    for title, values, value, cells in (
+        ("Utilization", seen[0], now[0], half),
+        ("Memory", seen[1], now[1], width - 1 - half),
     ):
-        values = look.series.trend(host, device, metric, look.as_of)
         curve = chart(values, cells - 4, CHART_LINES, ascii_only=look.ascii_only)
         body: list[Spans] = [((line, "trend"),) for line in curve]
         said = f"{title} {show.percent(value)}, 5 min"

@@ -9,6 +9,7 @@ from gputop.actions.desk import Desk
 from gputop.actions.raw_tools import RawTool
 from gputop.domain.call import RawOutput
 from gputop.export.raw_text import raw_lines
+from gputop.tui.commands import Command
 from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 from gputop.tui.pages.blocks import Board
@@ -31,6 +32,9 @@ class ToolsScreen(CursorScreen):
 
     def meant(self) -> list[object]:
         return []
+
+    def hints(self) -> tuple[Command, ...]:
+        return tuple(command for command in super().hints() if command.id != "row.raw")
 
     def place_of(self, row: RawTool) -> Place:
         return row.words
