@@ -56,6 +56,13 @@ elif words and words[0].startswith("--query-gpu=compute_mode"):
     print("\\n".join([{{"0": "Default", "2": "Prohibited", "3": "Exclusive_Process"}}[mode]] * 2))
 elif "--gpu-reset" in words and "gpu.broken" in text:
     sys.exit("GPU could not be reset")
+elif words == ["-q"]:
+    print("\\n".join("    Attribute %-20d : value" % number for number in range(9000)))
+elif words == ["topo", "-m"]:
+    print("\\t\\x1b[4mGPU0\\tGPU1\\x1b[0m\\nGPU0\\t X \\tNV18")
+elif words == ["nvlink", "-s"]:
+    print("half an answer", flush=True)
+    sys.exit("GPU is lost")
 """
 
 INIT = """\
