@@ -21,6 +21,14 @@ SCHEDULERS = {
     "simulated": "simulated, of the demo",
 }
 
+PROVIDERS = {
+    "ssh": "its own operating system, over SSH",
+    "command": "programs of the site",
+    "ec2": "Amazon EC2",
+    "redfish": "its BMC, by Redfish",
+    "ipmi": "its BMC, by IPMI",
+}
+
 TAKING = frozenset({AdminState.SCHEDULABLE})
 
 
@@ -111,7 +119,7 @@ def instance_group(instance: Instance | None) -> Group:
 def _instance(instance: Instance) -> Iterator[Item]:
     if instance.block is not None:
         yield from _block("cannot tell", instance.block)
-    yield item("provider", instance.provider, lambda name: "SSH: no provider is set" if name == "ssh" else name)
+    yield item("provider", instance.provider, lambda name: PROVIDERS.get(name, name))
     if instance.id:
         yield item("id", instance.id)
     if instance.kind:
