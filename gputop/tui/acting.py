@@ -27,6 +27,13 @@ MOST_WATTS = 10_000
 class Acting(Navigator):
     """The app, as far as it acts."""
 
+    desk: Desk | None = None
+    """`None`: there is nothing to act on."""
+
+    def say(self, text: str) -> None:
+        """One line for the user."""
+        raise NotImplementedError
+
     def draw_all(self) -> None:
         """Draw the screen in front."""
         raise NotImplementedError

@@ -99,9 +99,9 @@ class Navigator(ScreenApp):
             return
         tools = raw_tools(row.host, row.device if isinstance(row, GpuRow) else None)
         if len(tools) == 1:
-            self.push_screen(RawScreen(desk, row.host.name, tools[0]))
+            self.push_screen(RawScreen(desk, row, tools[0]))
         elif tools:
-            self.push_screen(ToolsScreen(desk, row.host.name, tools))
+            self.push_screen(ToolsScreen(desk, row, tools))
         else:
             self.say("gputop knows no tool for these devices")
 

@@ -403,6 +403,17 @@ async def test_text_is_found_in_a_page(make: Callable[..., Stage]) -> None:
         assert "nowhere is nowhere on this page" in stage.shown()
 
 
+async def test_the_next_match_is_gone_to_also_where_the_page_cannot_scroll_to_it() -> None:
+    app = an_app(busy_fleet(), view="host:gpu-1")
+    async with app.run_test(size=(120, 100)) as pilot:
+        await pilot.press("slash", *"h100", "enter")
+        await pilot.pause()
+        for number, key in ((1, "n"), (2, "n"), (3, "N"), (2, "N"), (1, "N"), (10, "n")):
+            assert f"h100: {number} of 10 lines" in shown(app)
+            await pilot.press(key)
+            await pilot.pause()
+
+
 async def test_raw_output_is_asked_again_copied_and_given_up(
     make: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,8 @@ class PageScreen(CommandScreen):
         super().__init__()
         self._sought = ""
         """Text that is looked for; empty: none."""
+        self._match = -1
+        """Number of the line that was found last; -1: none."""
         self.lines: list[Spans] = []
         """What the page shows."""
 
@@ -147,10 +149,10 @@ class PageScreen(CommandScreen):
             self._to_match(self.page.scroll_offset.y, 1)
 
     def do_page_find_next(self) -> None:
-        self._to_match(self.page.scroll_offset.y + 1, 1)
+        self._to_match(self._match + 1, 1)
 
     def do_page_find_previous(self) -> None:
-        self._to_match(self.page.scroll_offset.y - 1, -1)
+        self._to_match(self._match - 1, -1)
 
     def _to_match(self, start: int, step: int) -> None:
         """To the first line with the text from line `start` on, in that direction, round the end."""
@@ -162,7 +164,7 @@ class PageScreen(CommandScreen):
         if not found:
             self.gputop.say(f"{self._sought} is nowhere on this page")
             return
-        line = (ahead or found)[0 if step > 0 else -1]
+        line = self._match = (ahead or found)[0 if step > 0 else -1]
         self.page.scroll_to(y=line, animate=False)
         self.gputop.say(f"{self._sought}: {found.index(line) + 1} of {len(found)} lines")
 

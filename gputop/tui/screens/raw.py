@@ -14,6 +14,7 @@ from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 from gputop.tui.pages.blocks import Board
 from gputop.tui.pages.raw import raw_page, raw_title, tools_board
+from gputop.tui.rows import Row
 from gputop.tui.screens.page import PageScreen
 from gputop.tui.screens.rows import CursorScreen, Place
 
@@ -21,17 +22,18 @@ from gputop.tui.screens.rows import CursorScreen, Place
 class ToolsScreen(CursorScreen):
     """The tools that a host has for its devices."""
 
-    def __init__(self, desk: Desk, host: str, tools: list[RawTool]) -> None:
+    def __init__(self, desk: Desk, about: Row, tools: list[RawTool]) -> None:
         super().__init__()
         self.desk = desk
-        self.host = host
+        self.about = about
+        self.host = about.host.name
         self.tools = tools
 
     def targets(self) -> tuple[str, ...]:
         return (self.host,)
 
     def meant(self) -> list[object]:
-        return []
+        return [self.about]
 
     def hints(self) -> tuple[Command, ...]:
         return tuple(command for command in super().hints() if command.id != "row.raw")
@@ -46,16 +48,17 @@ class ToolsScreen(CursorScreen):
         return tools_board(self.tools, look, width)
 
     def do_page_open(self) -> None:
-        self.gputop.push_screen(RawScreen(self.desk, self.host, self.tools[self._index]))
+        self.gputop.push_screen(RawScreen(self.desk, self.about, self.tools[self._index]))
 
 
 class RawScreen(PageScreen):
     """What one tool prints. It is asked when the page is opened; leaving the page gives up waiting."""
 
-    def __init__(self, desk: Desk, host: str, tool: RawTool) -> None:
+    def __init__(self, desk: Desk, about: Row, tool: RawTool) -> None:
         super().__init__()
         self.desk = desk
-        self.host = host
+        self.about = about
+        self.host = about.host.name
         self.tool = tool
         self.output: RawOutput | None = None
         self._text: list[str] = []
@@ -84,6 +87,9 @@ class RawScreen(PageScreen):
 
     def targets(self) -> tuple[str, ...]:
         return (self.host,)
+
+    def meant(self) -> list[object]:
+        return [self.about]
 
     def head(self, look: Look, width: int) -> Spans:
         return raw_title(self.host, self.tool, self.output, look, width, len(self._text), asking=self.is_asking)
