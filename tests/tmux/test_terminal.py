@@ -45,6 +45,7 @@ def test_keys_reach_every_view_and_q_leaves_a_clean_terminal(columns: int, lines
         press_until(pane, "2", "PROCESSES")
         press_until(pane, "Enter", "on GPU ")
         press_until(pane, "Escape", "1 Hosts")
+        press_until(pane, "1", "STATE")
         press_until(pane, "?", "Everywhere")
         press_until(pane, "Escape", "1 Hosts")
         press_until(pane, "p", "PAUSED")
