@@ -10,14 +10,21 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 from readings import live, readings
 
+from gputop.actions.raw_tools import raw_tools
+from gputop.catalog.words import THROTTLE_REASONS
 from gputop.cli.main import COMMANDS as CLI_COMMANDS
 from gputop.cli.main import SCREEN, Command, parser_for
 from gputop.domain import backend
+from gputop.domain.host import Host, HostSpec
+from gputop.domain.link import Link, LinkState
+from gputop.domain.reading import Device, Frame
+from gputop.remote.vendors import VENDORS
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
 from gputop.tui.commands import Scope
 
@@ -42,7 +49,7 @@ GLOSSARY = (
 SCOPES = {
     Scope.EVERYWHERE: "Everywhere",
     Scope.TABLES: "In the tables: Hosts, GPUs, Processes",
-    Scope.HOST: "In the detail of a host",
+    Scope.HOST: "In pages: of a host, of a GPU, raw output, and other text",
     Scope.ACTIONS: "In the view of actions",
 }
 
@@ -173,6 +180,27 @@ def back_end_keys(*classes: str) -> str:
     return table(("kind", "key", "meaning", "default"), rows)
 
 
+def throttle_reasons() -> str:
+    rows = [(code(name), reason.short or "–", reason.sentence) for name, reason in THROTTLE_REASONS.items()]
+    return table(("in the JSON", "in the tables", "on the pages"), rows)
+
+
+def raw_output() -> str:
+    """The tools of each vendor whose own words can be had."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    link = Link(state=LinkState.OK, since=now)
+    titles = {"nvidia": "NVIDIA", **{name: vendor.title for name, vendor in VENDORS.items()}}
+    rows = []
+    for vendor, title in titles.items():
+        for route in ("nvml",) if vendor != "amd" else ("amd-smi", "rocm-smi"):
+            frame = Frame(sequence=1, sampled_at=now, received_at=now, interval_seconds=2.0, route=route,
+                          devices=(Device(index=0, vendor=vendor),))  # fmt: skip
+            host = Host(spec=HostSpec(name="a"), link=link, reported=link, frame=frame)
+            rows.append((title, ", ".join(code(tool.command) for tool in raw_tools(host))))
+            title = f"{titles[vendor]}, read by rocm-smi"
+    return table(("vendor", "tools"), rows)
+
+
 def _default(source: str) -> str:
     return {"": "must be said", "None": "–", "()": "–", "''": "–", "True": "`true`", "False": "`false`"}.get(
         source, code(source.strip("'"))
@@ -188,6 +216,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "example-inventory": example_inventory,
     "scheduler-keys": lambda: back_end_keys(*(kind.__name__ for kind in get_args(backend.SchedulerSpec))),
     "power-keys": lambda: back_end_keys(*(kind.__name__ for kind in get_args(backend.PowerSpec))),
+    "throttle-reasons": throttle_reasons,
+    "raw-output": raw_output,
     "readings": readings,
     "live": live,
 }

@@ -12,4 +12,5 @@ take() {
 mkdir -p docs/images
 take hosts hosts 120x30
 take gpus gpus 120x30
+take gpu gpu:gpu-001:1 120x48
 chmod 644 docs/images/*.svg

@@ -23,6 +23,7 @@ from gputop.actions.device import (
     read_holders,
     read_process,
 )
+from gputop.actions.enquiries import Enquiries
 from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor, Listener
 from gputop.actions.faults import Fault
@@ -116,6 +117,7 @@ class Acts:
         self._executor = executor
         self._audit = audit
         self.lock = lock
+        self.enquiries = Enquiries(back_ends, runner, clock)
         self._clock = clock
         self._state_folder = state_folder
 
@@ -203,6 +205,7 @@ class Acts:
                         self._back_ends[name].scheduler,
                         self._back_ends[name].power,
                         self._runner,
+                        self._clock,
                         [record for record in outcomes if record.host == name],
                         raw=raw,
                     )

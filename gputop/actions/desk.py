@@ -95,6 +95,7 @@ class Desk:
         self.last: ActionRequest | None = None
         """The last one that was carried out."""
         self._close = close
+        acts.enquiries.changed = lambda: self.changed()
 
     @property
     def running(self) -> list[Work]:
@@ -195,6 +196,7 @@ class Desk:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.acts.enquiries.close()
         await self._close()
 
     def words(self) -> dict[str, tuple[str, bool]]:

@@ -130,8 +130,8 @@ def new_losses(before: HostPlan, after: HostPlan) -> Iterator[Loss]:
 
 
 def _stake(loss: Loss) -> tuple[str, ...]:
-    """What a person must have seen before this may be lost. A drain waits for whatever its users run meanwhile, so there
-    a process stands for its user."""
+    """What a person must have seen before this may be lost. A drain waits for whatever its users run meanwhile, so
+    there a process stands for its user."""
     if loss.certain or loss.kind is not LossKind.PROCESS:
         return ("certain" if loss.certain else "waits", loss.key or loss.summary)
     return ("waits", f"a process of {loss.user}" if loss.user else "a process of nobody known")

@@ -1,4 +1,4 @@
-"""Everything that can be found out about one host. Reads only."""
+"""Everything that can be found out about one host by asking. Reads only."""
 
 from __future__ import annotations
 
@@ -7,38 +7,27 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gputop.actions.raw_tools import RawTool, raw_tools
 from gputop.actions.state import act_state
 from gputop.domain.action import HostActState
-from gputop.domain.call import RunOn
+from gputop.domain.call import RawOutput, RunOn
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.record import AuditRecord
-from gputop.ports import PowerProvider, Runner, Scheduler
+from gputop.ports import Clock, PowerProvider, Runner, Scheduler
 from gputop.transport.runner import trouble
 
 LOOK_SECONDS = 20.0
+RAW_SECONDS = 90.0
+"""`nvidia-smi -q` of 16 GPUs takes a while where the driver has to be loaded first."""
 KERNEL_LINES = 50
 
 KERNEL = (
     "(dmesg -T 2>/dev/null || journalctl -k -b -o short-iso --no-pager 2>/dev/null) "
     f"| grep -E 'NVRM|SXid|nvidia|pcieport|AER|mce:|oom-kill' | tail -n {KERNEL_LINES}"
 )
-
-RAW: dict[str, tuple[str, ...]] = {
-    "nvidia-smi -q": ("nvidia-smi", "-q"),
-    "nvidia-smi topo -m": ("nvidia-smi", "topo", "-m"),
-    "nvidia-smi nvlink -s": ("nvidia-smi", "nvlink", "-s"),
-}
-"""Tools whose own words are shown on demand."""
-
-
-class RawOutput(Struct, frozen=True, kw_only=True):
-    """What a tool printed. Untrusted."""
-
-    command: str
-    text: str
-    problem: str | None = None
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
@@ -58,6 +47,7 @@ async def inspect(
     scheduler: Scheduler,
     power: PowerProvider | None,
     runner: Runner,
+    clock: Clock,
     history: Sequence[AuditRecord],
     *,
     raw: bool,
@@ -67,7 +57,7 @@ async def inspect(
         scheduler.observe([host]),
         _no_instances() if power is None else power.observe([host]),
         runner.run(RunOn(host=host.name, argv=("sh", "-c", KERNEL)), deadline_seconds=LOOK_SECONDS),
-        asyncio.gather(*(_raw(host.name, name, argv, runner) for name, argv in RAW.items() if raw)),
+        asyncio.gather(*(ask_tool(host.name, tool, runner, clock) for tool in raw_tools(host) if raw)),
     )
     node, instance = nodes.get(host.name), instances.get(host.name)
     known = kernel.lost is None and kernel.exit_status is not None and not kernel.truncated
@@ -86,7 +76,18 @@ async def _no_instances() -> dict[str, Instance]:
     return {}
 
 
-async def _raw(host: str, name: str, argv: tuple[str, ...], runner: Runner) -> RawOutput:
-    result = await runner.run(RunOn(host=host, argv=argv), deadline_seconds=LOOK_SECONDS)
+async def ask_tool(host: str, tool: RawTool, runner: Runner, clock: Clock) -> RawOutput:
+    """What a tool prints, whole."""
+    asked_at = clock.now()
+    result = await runner.run(RunOn(host=host, argv=tool.argv), deadline_seconds=RAW_SECONDS)
     problem = trouble(result)
-    return RawOutput(command=name, text=result.text, problem=problem.summary if problem is not None else None)
+    if result.exit_status == 127 and result.lost is None:
+        problem = Problem(kind=ProblemKind.TOOL_MISSING, summary=f"{tool.words[0]} was not found on {host}")
+    return RawOutput(
+        command=tool.command,
+        text=result.text,
+        error_text=result.error_text,
+        exit_status=result.exit_status,
+        problem=problem,
+        asked_at=asked_at,
+    )

@@ -7,7 +7,7 @@ fit is shown as `#`, never as another number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
 ABSENT = "–"
@@ -111,6 +111,25 @@ def count(value: int | None, *, width: int = 6) -> str:
     return _fit(choices, width)
 
 
+def rate(bytes_per_second: float | None, *, width: int = 9) -> str:
+    """`3.4 GB/s`, in powers of 1,000 as links are sold."""
+    if bytes_per_second is None:
+        return _fit((ABSENT,), width)
+    units = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
+    for size, unit in units:
+        if abs(bytes_per_second) >= size:
+            return _number(bytes_per_second / size, unit, width)
+    return _fit((f"{bytes_per_second:.0f} B/s", f"{bytes_per_second:.0f}"), width)
+
+
+def energy(joules: float | None, *, width: int = 10) -> str:
+    """`41 kWh` from joules, from 1,000 kWh on `1.2 MWh`."""
+    if joules is None:
+        return _fit((ABSENT,), width)
+    kilowatt_hours = joules / 3.6e6
+    return _number(*((kilowatt_hours, "kWh") if kilowatt_hours < 1000 else (kilowatt_hours / 1e3, "MWh")), width)
+
+
 def age(seconds: float | None, *, width: int = 7) -> str:
     """How old a value is: `0.4 s`, `41 s`, `2 m 14`, `3 h 05`, `12 d`."""
     if seconds is None:
@@ -148,6 +167,17 @@ def clock_time(at: datetime | None, as_of: datetime, zone: tzinfo | None, *, wid
         weekday = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[local.weekday()]
         return _fit((f"{weekday} {local:%H:%M}", weekday), width)
     return _fit((f"{local:%Y-%m-%d %H:%M}", f"{local:%Y-%m-%d}", f"{local:%m-%d}"), width)
+
+
+def numbers(values: Sequence[int]) -> str:
+    """`0-3,5` from sorted numbers."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _number(value: float, unit: str, width: int) -> str:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", choices=FORMATS, default="table", help="default: table; text and svg: the screen")
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all, mode 0600")
     group.add_argument("--wait", metavar="TIME", default="10s", help="longest time for hosts to answer (default: 10s)")
-    group.add_argument("--view", metavar="VIEW", help="text, svg: hosts, gpus, processes or host:NAME")
+    group.add_argument("--view", metavar="VIEW", help="text, svg: hosts, gpus, processes, host:NAME or gpu:NAME:INDEX")
     group.add_argument("--size", metavar="SIZE", help="text, svg: columns x lines (default: 120x36)")
     group.add_argument("--demo", action="store_true", help="a simulated fleet instead of hosts")
     group.add_argument("--at", metavar="TIME", help=f"with --demo: at this time, such as {EXAMPLE_TIME}")
@@ -110,8 +110,9 @@ def _canvas(args: argparse.Namespace, settings: Settings) -> Canvas | Exit | Non
         limits = f"{COLUMNS[0]} to {COLUMNS[1]} columns, {LINES[0]} to {LINES[1]} lines"
         return diagnostics.fail(f'--size "{args.size}" is not a size such as {DEFAULT_SIZE}', limits)
     view = args.view or "hosts"
-    if view not in VIEWS and not view.startswith("host:"):
-        return diagnostics.fail(f'--view "{view}" is not a view', "there are hosts, gpus, processes and host:NAME")
+    if view not in VIEWS and not view.startswith(("host:", "gpu:")):
+        views = "there are hosts, gpus, processes, host:NAME and gpu:NAME:INDEX"
+        return diagnostics.fail(f'--view "{view}" is not a view', views)
     from gputop.cli.options import report
     from gputop.settings import locations
     from gputop.tui import theme
@@ -163,8 +164,12 @@ def _read_demo(args: argparse.Namespace, wait: float, canvas: Canvas | None) -> 
 
 
 def _unknown_host(canvas: Canvas | None, names: set[str]) -> Exit | None:
-    """A host's own page needs that host."""
-    if canvas is None or not canvas.view.startswith("host:") or (name := canvas.view[5:]) in names:
+    """A page of a host or of its GPU needs that host."""
+    if canvas is None or canvas.view in VIEWS:
+        return None
+    kind, _, name = canvas.view.partition(":")
+    name = name.rpartition(":")[0] if kind == "gpu" else name
+    if name in names:
         return None
     return diagnostics.fail(f'--view: there is no host "{name}" in this fleet')
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -102,6 +103,19 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     @property
     def error_text(self) -> str:
         return self.stderr.decode("utf-8", "replace")
+
+
+class RawOutput(Struct, frozen=True, kw_only=True):
+    """What a tool of a host printed, as it printed it. Untrusted."""
+
+    command: str
+    text: str = ""
+    error_text: str = ""
+    exit_status: int | None = None
+    """`None`: it did not end by itself, or nobody could tell."""
+    problem: Problem | None = None
+    """Why it failed; it may have printed something even so."""
+    asked_at: datetime | None = None
 
 
 class Performed(Struct, frozen=True, kw_only=True):

@@ -2,119 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from gputop.catalog.paces import ages_seconds
 from gputop.catalog.text import clean
+from gputop.catalog.words import RECOVERY_ACTIONS, THROTTLE_REASONS
+from gputop.domain.action import HostActState
+from gputop.domain.call import RawOutput
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
-from gputop.domain.record import AuditRecord
+from gputop.domain.record import AuditRecord, Lease
+from gputop.export.activity_groups import events_group, processes_group
+from gputop.export.device_groups import device_groups
 from gputop.export.document import document
+from gputop.export.groups import Group, Item
+from gputop.export.host_groups import ages, host_identity, host_load, link_group
+from gputop.export.raw_text import raw_lines
+from gputop.export.told_groups import acts_group, instance_group, scheduler_group
 from gputop.fleet.fleet import Fleet
 
 SCHEMA = "gputop-inspect/1"
 
-THROTTLE_WORDS = {
-    "idle": "idle",
-    "app_clocks": "set to application clocks",
-    "sw_power_cap": "at its power limit",
-    "hw_slowdown": "slowed down by hardware",
-    "sync_boost": "waits for the slowest of its group",
-    "sw_thermal": "too hot (driver)",
-    "hw_thermal": "too hot (hardware)",
-    "hw_power_brake": "slowed down by the power supply",
-    "display_clocks": "set to display clocks",
-}
-
-IDENTITY = ("address", "port", "user", "jump", "groups", "labels", "boot_id", "machine_id", "kernel_version")
-DRIVER = ("driver_version", "cuda_version", "route", "uptime_seconds", "clock_skew_seconds", "age_seconds")
+LABEL_WIDTH = 20
 
 
-def inspect_document(
-    host: Host,
-    as_of: datetime,
-    *,
-    state: str,
-    node: NodeState | None,
-    instance: Instance | None,
-    kernel: Sequence[str] | None,
-    raw: Sequence[tuple[str, str, str | None]],
-    history: Sequence[AuditRecord],
-) -> dict[str, Any]:
-    """`raw`: command, what it printed, and why it failed."""
+class Inspected(Struct, frozen=True, kw_only=True):
+    """What was found out about one host."""
+
+    host: Host
+    state: HostActState
+    node: NodeState | None = None
+    instance: Instance | None = None
+    kernel: Sequence[str] | None = None
+    """Lines of the kernel log that speak of devices; `None`: it cannot be read."""
+    raw: Sequence[RawOutput] = ()
+    history: Sequence[AuditRecord] = ()
+    """Outcomes of acts, oldest first."""
+    leases: Sequence[Lease] = ()
+
+
+def inspect_document(found: Inspected, as_of: datetime) -> dict[str, Any]:
+    host = found.host
     fleet = Fleet(as_of=as_of, hosts={host.name: host})
     return {
         "schema": SCHEMA,
         "as_of": msgspec.to_builtins(as_of),
-        "state": state,
+        "state": found.state.value,
         "host": msgspec.to_builtins(document(fleet).hosts[0]),
-        "scheduler": msgspec.to_builtins(node),
-        "instance": msgspec.to_builtins(instance),
-        "kernel": None if kernel is None else list(kernel),
-        "raw": [{"command": command, "text": text, "problem": problem} for command, text, problem in raw],
+        "ages": _ages(found, as_of),
+        "words": _words(host),
+        "scheduler": msgspec.to_builtins(found.node),
+        "leases": msgspec.to_builtins(list(found.leases)),
+        "instance": msgspec.to_builtins(found.instance),
+        "kernel": None if found.kernel is None else list(found.kernel),
+        "raw": [_raw(output) for output in found.raw],
         "link_history": msgspec.to_builtins(list(host.link_history)),
-        "acts": msgspec.to_builtins(list(history)),
+        "acts": msgspec.to_builtins(list(found.history)),
     }
 
 
-def inspect_text(found: Mapping[str, Any]) -> str:
-    """The document for a person: sections with what is known; what is not known is left out."""
-    host = dict(found["host"])
-    devices, processes = host.pop("devices"), host.pop("processes", [])
-    problems = host.pop("problems", [])
-    lines = [f"{host.pop('name')}   {found['state']}   link {host['link']['state']}   as of {found['as_of']}"]
-    sections: list[tuple[str, Any]] = [
-        ("identity", {key: host.pop(key, None) for key in IDENTITY}),
-        ("driver", {key: host.pop(key, None) for key in DRIVER}),
-        ("problems", [problem["summary"] for problem in problems]),
-        ("host", host),
-        *((f"GPU {device['index']}", _worded(device)) for device in devices),
-        ("processes", [_process(process) for process in processes]),
-        ("scheduler", found["scheduler"]),
-        ("instance", found["instance"]),
-        ("kernel log", found["kernel"] if found["kernel"] is not None else ["cannot be read by this account"]),
-        ("link history", [f"{one['at']}  {one['state']}  {one['summary'] or ''}" for one in found["link_history"]]),
-        ("acts", [f"{one['time']}  {one['act']}  {one['result']}  {one['summary']}" for one in found["acts"]]),
-    ]
-    for title, body in sections:
-        inner = list(_lines(body, "  "))
-        if inner:
-            lines += ["", title, *inner]
-    for output in found["raw"]:
-        lines += ["", f"$ {output['command']}", *(f"  {clean(line)}" for line in output["text"].splitlines())]
-        if output["problem"]:
-            lines.append(f"  failed: {clean(output['problem'])}")
+def _raw(output: RawOutput) -> dict[str, Any]:
+    problem = output.problem.summary if output.problem is not None else None
+    return {**msgspec.to_builtins(output), "problem": problem}
+
+
+def _ages(found: Inspected, as_of: datetime) -> dict[str, float | None]:
+    """Of the reading, the most that its rarely read values may be old, and of what others said."""
+    host, frame = found.host, found.host.frame
+    age = host.age_seconds(as_of)
+
+    def most(*metrics: str) -> float | None:
+        return None if frame is None or age is None else round(ages_seconds(metrics, frame, age)[1], 3)
+
+    def since(at: datetime | None) -> float | None:
+        return None if at is None else round((as_of - at).total_seconds(), 3)
+
+    return {
+        "reading_seconds": None if age is None else round(age, 3),
+        "limits_and_modes_seconds_at_most": most("power_limit_watts", "compute_mode", "recovery_action"),
+        "counters_and_maxima_seconds_at_most": most("ecc_corrected_volatile", "sm_clock_max_mhz"),
+        "scheduler_seconds": since(found.node.observed_at if found.node else None),
+        "instance_seconds": since(found.instance.observed_at if found.instance else None),
+    }
+
+
+def _words(host: Host) -> dict[str, dict[str, str]]:
+    """What the codes that stand in the document mean."""
+    frame = host.frame
+    columns = [frame.column(name) or [] for name in ("throttle_reasons", "recovery_action")] if frame else [[], []]
+    reasons = {name for column in columns[0] for name in column or ()}
+    actions = {name for name in columns[1] if name is not None}
+    return {
+        "throttle_reasons": {name: THROTTLE_REASONS[name].sentence for name in sorted(reasons & {*THROTTLE_REASONS})},
+        "recovery_action": {name: RECOVERY_ACTIONS[name] for name in sorted(actions & {*RECOVERY_ACTIONS})},
+    }
+
+
+def inspect_text(found: Inspected, as_of: datetime, zone: tzinfo | None) -> str:
+    """For a person: groups of values in words, as the screen has them."""
+    host, state = found.host, found.host.link.state.value
+    lines = [f"{clean(host.name)}   {found.state.value}   link {state}   as of {as_of.astimezone(zone):%F %T %Z}"]
+    for group in text_groups(found, as_of, zone):
+        lines += ["", *group_lines(group)]
+    lines += ["", "Kernel log"]
+    kernel = found.kernel
+    if kernel is None:
+        lines.append("  cannot be read by this account")
+    else:
+        lines += [f"  {clean(line)}" for line in kernel] or ["  nothing about devices"]
+    for output in found.raw:
+        lines += ["", f"$ {clean(output.command)}", *(f"  {line}" for line in raw_lines(output.text))]
+        if output.problem is not None:
+            lines.append(f"  failed: {clean(output.problem.summary)}")
     return "\n".join(lines) + "\n"
 
 
-def _worded(device: Mapping[str, Any]) -> dict[str, Any]:
-    reasons = device.get("throttle_reasons")
-    words = None if reasons is None else [THROTTLE_WORDS.get(reason, reason) for reason in reasons] or ["none"]
-    return {**device, "throttle_reasons": None if words is None else ", ".join(words)}
+def text_groups(found: Inspected, as_of: datetime, zone: tzinfo | None) -> Iterator[Group]:
+    host = found.host
+    yield host_identity(host, as_of, zone)
+    yield problems_group(host)
+    yield host_load(host, as_of)
+    for position, device in enumerate(host.frame.devices if host.frame is not None else ()):
+        for group in device_groups(host, position, as_of):
+            yield group._replace(title=f"GPU {device.index}: {group.title}")
+    yield processes_group(host, as_of, zone)
+    yield scheduler_group(found.node, found.state, as_of, zone, found.leases)
+    yield instance_group(found.instance)
+    yield events_group(host, host.events, as_of, zone)
+    yield link_group(host, as_of, zone)
+    yield acts_group(found.history, as_of, zone)
+    yield ages(host, as_of, zone)
 
 
-def _process(process: Mapping[str, Any]) -> str:
-    known = {key: value for key, value in process.items() if value is not None}
-    return "  ".join(f"{key} {value}" for key, value in known.items())
+def problems_group(host: Host) -> Group:
+    """What is wrong, and what to do about it."""
+    named = [("host", problem) for problem in host.problems]
+    for position, problems in sorted(host.device_problems.items()):
+        named += [(host.frame.devices[position].label if host.frame else "GPU", problem) for problem in problems]
+    if host.link.problem is not None and all(host.link.problem.summary != problem.summary for _, problem in named):
+        named.insert(0, ("link", host.link.problem))
+    items = [
+        Item(clean(where), clean(problem.summary), clean(f"→ {problem.hint}" if problem.hint else ""), "warn")
+        for where, problem in named
+    ]
+    return Group("Problems", tuple(items), absence="none")
 
 
-def _lines(body: Any, indent: str) -> Iterator[str]:
-    match body:
-        case Mapping():
-            for key, value in body.items():
-                inner = list(_lines(value, indent + "  "))
-                if isinstance(value, Mapping | list | tuple):
-                    if inner:
-                        yield f"{indent}{key}"
-                        yield from inner
-                elif value is not None and value != "":
-                    yield f"{indent}{key:<30} {clean(str(value))}"
-        case str():
-            yield f"{indent}{clean(body)}"
-        case Sequence():
-            for each in body:
-                yield from ([f"{indent}{clean(each)}"] if isinstance(each, str) else _lines(each, indent))
+def group_lines(group: Group) -> list[str]:
+    """A title with an age, then one line a value; of a group without any, one line alone."""
+    if group.is_absent:
+        return [f"{group.title}: {group.absence}"]
+    age = f"   ({group.age})" if group.age else ""
+    lines = [group.title + age]
+    for item in group.items:
+        note = f"   {item.note}" if item.note else ""
+        lines.append(f"  {item.label:<{LABEL_WIDTH}} {item.text}{note}".rstrip())
+    return lines

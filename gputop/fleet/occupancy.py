@@ -16,6 +16,9 @@ BUSY_UTILIZATION_PERCENT = 5.0
 FRESH: frozenset[LinkState] = frozenset({LinkState.OK, LinkState.DEGRADED})
 """Link states in which the newest frame tells about now."""
 
+SHOWN: frozenset[LinkState] = FRESH | {LinkState.STALE}
+"""Link states in which the newest values are still shown; else they say nothing about now."""
+
 
 def occupancies(host: Host) -> list[Occupancy]:
     """One entry a device of the newest frame. All `unknown` while the host's values are not fresh."""

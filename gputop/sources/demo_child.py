@@ -28,6 +28,7 @@ from gputop.sources.demo.direct import last_sample, sample_phase
 from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
 from gputop.sources.demo.messages import Message, frame, hello
 from gputop.sources.demo.ordered import FOLDER, NONE, PROGRAM, SCRIPT, ordered_frame, ordered_hello, read_orders
+from gputop.sources.demo.tools import nvidia_smi
 from gputop.sources.demo.trouble import condition
 from gputop.sources.demo_server import LOOPBACK, Order, Ready
 from gputop.transport.limits import allow_open_files
@@ -171,8 +172,9 @@ class _Served:
         """Do what the server's shell would do with the command of a client."""
         asked = parse_command(channel.command or "")
         if asked is None and (said := self._look(channel.command or "")) is not None:
-            channel.stdout.write(said.encode())
-            channel.exit(0)
+            text, status = said
+            channel.stdout.write(text.encode())
+            channel.exit(status)
             return
         if asked is None:
             channel.stderr.write(b"the demo server runs the agent of gputop only\n")
@@ -188,18 +190,23 @@ class _Served:
         await _Agent(self, channel, token, self._time, self._clock).run()
         channel.exit(0)
 
-    def _look(self, command: str) -> str | None:
-        """What a program prints that looks at the host before an act; `None` for any other."""
+    def _look(self, command: str) -> tuple[str, int] | None:
+        """What a program prints that only looks at the host, and its exit status; `None` for any other."""
         words = shlex.split(command)
         if "gputop" not in words:
             return None
         mark, script = words[words.index("gputop") + 1], words[-1]
-        facts = self.hello(self._time(self.host))["facts"]
+        t = self._time(self.host)
+        if "nvidia-smi" in words:
+            arguments = words[words.index("nvidia-smi") + 1 :]
+            text, status = nvidia_smi(arguments, self.hello(t), self.frame(t, 1, INTERVAL_SECONDS))
+            return f"{mark}\n{text}", status
+        facts = self.hello(t)["facts"]
         if script == "/proc/sys/kernel/random/boot_id":
-            return f"{mark}\n{facts['boot_id']}\n"
+            return f"{mark}\n{facts['boot_id']}\n", 0
         if "boot_id" in script:
-            return f"{mark}\n{facts['boot_id']}\n{facts['machine_id']}\n"
-        return f"{mark}\n" if "dmesg" in script else None
+            return f"{mark}\n{facts['boot_id']}\n{facts['machine_id']}\n", 0
+        return (f"{mark}\n", 0) if "dmesg" in script else None
 
     def hello(self, t: float) -> Message:
         return ordered_hello(hello(self.host, t), self.host, self.orders)

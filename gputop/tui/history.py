@@ -1,4 +1,4 @@
-"""Where the user has been: views and host pages, for `-`, `[` and `]`."""
+"""Where the user has been: views and pages of hosts and GPUs, for `-`, `[` and `]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONGEST = 100
 
 @dataclass
 class History:
-    """Places visited, the newest last. A place is a view's id or `host:NAME`."""
+    """Places visited, the newest last. A place is a view's id, `host:NAME` or `gpu:NAME:KEY`."""
 
     places: list[str] = field(default_factory=list)
     here: int = -1

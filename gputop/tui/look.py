@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
+from gputop.catalog.words import THROTTLE_REASONS
 from gputop.domain.link import LinkState
 from gputop.fleet.series import BUCKET_SECONDS, SeriesStore
 from gputop.tui.draw import Span, Spans, to_ascii
@@ -56,25 +57,12 @@ WORDS: dict[LinkState, str] = {state: state.value.replace("-", " ") for state in
 LOST: Span = ("✕", "bad")
 TROUBLED: Span = ("▲", "warn")
 
-THROTTLE_WORDS: dict[str, str] = {
-    "hw_thermal": "thermal",
-    "sw_thermal": "thermal",
-    "hw_power_brake": "brake",
-    "hw_slowdown": "slowdown",
-    "sw_power_cap": "power cap",
-    "sync_boost": "sync",
-    "app_clocks": "app clock",
-    "display_clocks": "display",
-}
-"""Why a device is slow, worst first. `idle` is no slowness."""
-
 
 def why_slow(reasons: list[str] | None) -> Span:
     """The worst reason in words; blank when there is none, `–` when it is not known."""
     if reasons is None:
         return ABSENT
-    for reason, words in THROTTLE_WORDS.items():
-        if reason in reasons:
-            calm = reason in ("sw_power_cap", "app_clocks", "sync_boost", "display_clocks")
-            return (words, "dim" if calm else "warn")
+    for name, reason in THROTTLE_REASONS.items():
+        if name in reasons and reason.short:
+            return (reason.short, "dim" if reason.is_calm else "warn")
     return ("", "text")

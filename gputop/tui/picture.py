@@ -26,8 +26,8 @@ async def rendered(
     zone: tzinfo | None = UTC,
     keys: tuple[str, ...] = (),
 ) -> str:
-    """The screen that shows `fleet`. `view`: `hosts`, `gpus`, `processes` or `host:NAME`. `size`: columns and lines.
-    `keys`: pressed before, in Textual's names."""
+    """The screen that shows `fleet`. `view`: `hosts`, `gpus`, `processes`, `host:NAME` or `gpu:NAME:INDEX`. `size`:
+    columns and lines. `keys`: pressed before, in Textual's names."""
     options = ScreenOptions(theme=theme, ascii_only=ascii_only, view=view, title=title, zone=zone)
     app = GputopApp(options, fixed=(fleet, series))
     app.ignore_no_color()

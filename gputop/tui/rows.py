@@ -11,22 +11,19 @@ from collections import Counter
 from datetime import datetime
 from functools import cached_property
 
+from gputop.catalog.format import numbers
 from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL
 from gputop.domain.reading import Device, Frame, Partition, ProcessReading
-from gputop.fleet.occupancy import FRESH
+from gputop.fleet.occupancy import FRESH, SHOWN
 from gputop.fleet.totals import known
 from gputop.query.sort import natural
 from gputop.tui.draw import remote
 
 Key = tuple[str, ...]
 """Stable over updates: host name, then device key or pid."""
-
-SHOWN = FRESH | {LinkState.STALE}
-"""Link states in which the newest values are still shown; else they say nothing about now."""
-
 
 BROKEN, SUSPECT = 100, 50
 """Ranks of devices that are lost and of those that have a problem: above those of a host that merely is away."""
@@ -200,7 +197,7 @@ class ProcessRow:
     def gpus(self) -> str:
         """`0-3,5`."""
         devices = devices_of(self.host)
-        return fold(sorted({devices[reading.device_index].index for reading in self.readings}))
+        return numbers(sorted({devices[reading.device_index].index for reading in self.readings}))
 
     @cached_property
     def texts(self) -> tuple[str | None, ...]:
@@ -328,14 +325,3 @@ def process_label(command: str) -> str:
 
 
 _INTERPRETER = re.compile(r"python[0-9.]*")
-
-
-def fold(numbers: list[int]) -> str:
-    """`0-3,5` from sorted numbers."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

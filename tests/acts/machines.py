@@ -72,6 +72,13 @@ elif "--gpu-reset" in words:
         sys.exit("GPU could not be reset")
     while os.path.exists(CONF + ".slow"):
         time.sleep(0.02)
+elif words == ["-q"]:
+    print("\\n".join("    Attribute %-20d : value" % number for number in range(9000)))
+elif words == ["topo", "-m"]:
+    print("\\t\\x1b[4mGPU0\\tGPU1\\x1b[0m\\nGPU0\\t X \\tNV18")
+elif words == ["nvlink", "-s"]:
+    print("half an answer", flush=True)
+    sys.exit("GPU is lost")
 """
 
 SYSTEMCTL = """\

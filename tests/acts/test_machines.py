@@ -371,11 +371,25 @@ def test_everything_about_a_host_is_inspected(machine: Machine, inventory: Path,
     assert found["host"]["boot_id"] == machine.boot_id
     assert found["scheduler"]["raw"] == "no marker"
     assert found["instance"]["provider"] == "ssh"
-    assert [raw["command"] for raw in found["raw"]] == ["nvidia-smi -q", "nvidia-smi topo -m", "nvidia-smi nvlink -s"]
-    text = gputop("inspect", "-f", inventory, "gpu-a").stdout
+    assert found["ages"]["scheduler_seconds"] >= 0
+    raw = {output["command"]: output for output in found["raw"]}
+    assert list(raw) == ["nvidia-smi -q", "nvidia-smi topo -m", "nvidia-smi nvlink -s", "nvidia-smi"]
+    lines = raw["nvidia-smi -q"]["text"].splitlines()
+    assert (len(lines), lines[-1].split()[1]) == (9000, "8999")
+    assert raw["nvidia-smi topo -m"]["text"].startswith("\t\x1b[4mGPU0")
+    assert raw["nvidia-smi nvlink -s"]["text"] == "half an answer\n"
+    assert raw["nvidia-smi nvlink -s"]["problem"] == "exit status 1: GPU is lost"
+
+
+def test_what_is_inspected_is_told_in_words(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    text = gputop("inspect", "-f", inventory, "gpu-a", "--raw").stdout
     assert text.startswith("gpu-a   active   link ok")
-    assert "\nGPU 1\n" in text
+    assert "\nGPU 1: Clocks" in text
+    assert "none: a marker on the host says whether it is drained" in text
+    assert "\n$ nvidia-smi topo -m\n          GPU0    GPU1\n  GPU0     X      NV18\n" in text
+    assert "  half an answer\n  failed: exit status 1: GPU is lost\n" in text
     assert "None" not in text
+    assert "\x1b" not in text
 
 
 def test_a_bad_gate_stops_a_resume_and_an_override_sets_it_aside(

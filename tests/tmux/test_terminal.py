@@ -41,9 +41,13 @@ def test_keys_reach_every_view_and_q_leaves_a_clean_terminal(columns: int, lines
         press_until(pane, "1", "STATE")
         press_until(pane, "j", "gpu-001")
         press_until(pane, "Enter", "Problems")
-        press_until(pane, "Escape", "STATE")
+        press_until(pane, "Escape", "1 Hosts")
+        press_until(pane, "2", "PROCESSES")
+        press_until(pane, "Enter", "on GPU ")
+        press_until(pane, "Escape", "1 Hosts")
+        press_until(pane, "1", "STATE")
         press_until(pane, "?", "Everywhere")
-        press_until(pane, "Escape", "STATE")
+        press_until(pane, "Escape", "1 Hosts")
         press_until(pane, "p", "PAUSED")
         pane.keys("q")
         assert pane.exit_code() == 0
@@ -140,7 +144,7 @@ def test_bytes_that_are_no_utf8_do_not_end_the_screen() -> None:
 def test_ascii_draws_nothing_but_ascii() -> None:
     with screen(120, 36, "--ascii") as pane:
         assert drawn(pane).isascii()
-        for key, sign in (("2", "PROCESSES"), ("Enter", "Devices"), ("?", "Everywhere"), (":", "a command")):
+        for key, sign in (("2", "PROCESSES"), ("Enter", "Identity"), ("?", "Everywhere"), (":", "a command")):
             press_until(pane, key, sign)
             assert pane.text().isascii()
         assert (pane.folder / "output").read_bytes().isascii()

@@ -11,7 +11,8 @@ from gputop.fleet.collector import Update
 from gputop.fleet.fleet import Fleet
 from gputop.tui.app import GputopApp
 from gputop.tui.bridge import FleetUpdated
-from tests.tui.builders import NOW, an_app, wide_fleet
+from gputop.tui.widgets.painted import Page
+from tests.tui.builders import NOW, a_gpu_frame, a_host, a_process, an_app, wide_fleet
 
 
 async def settle(pilot: Pilot[int]) -> None:
@@ -98,3 +99,39 @@ async def test_a_busy_screen_gets_only_the_newest_fleet() -> None:
         await settle(pilot)
         assert drawn[-1] is fleets[-1]
         assert len(drawn) <= 2
+
+
+async def page_cost(app: GputopApp, pilot: Pilot[int], fleet: Fleet) -> int:
+    """Lines of the page in front that one update paints."""
+    page = app.screen.query_one("#page", Page)
+    page.lines_painted = 0
+    app.post_message(FleetUpdated(Update(fleet=fleet, changed=frozenset())))
+    await settle(pilot)
+    return page.lines_painted
+
+
+def a_large_host(use: float = 50.0) -> Fleet:
+    """16 GPUs with four processes each; `use`: of GPU 3."""
+    processes = tuple(a_process(device, 1000 + 10 * device + n) for device in range(16) for n in range(4))
+    frame = a_gpu_frame("large", [50.0] * 3 + [use] + [50.0] * 12, processes=processes)
+    return Fleet(as_of=NOW, hosts={"large": a_host("large", frame)})
+
+
+async def test_a_page_paints_the_lines_that_changed_and_are_in_sight() -> None:
+    app = an_app(a_large_host(), view="host:large")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        assert await page_cost(app, pilot, a_large_host()) == 0
+        assert await page_cost(app, pilot, a_large_host(90.0)) <= 3  # the host, the device, the title of the curve
+        assert await page_cost(app, pilot, structs.replace(a_large_host(), as_of=NOW + timedelta(hours=1))) <= 36
+
+
+async def test_moving_the_cursor_of_a_page_paints_two_lines() -> None:
+    app = an_app(a_large_host(), view="host:large")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        page = app.screen.query_one("#page", Page)
+        page.lines_painted = 0
+        await pilot.press("j")
+        await settle(pilot)
+        assert page.lines_painted == 2

@@ -40,7 +40,8 @@ def test_every_command_says_what_it_does_in_one_sentence() -> None:
 
 def test_a_keymap_with_mistakes_is_refused_in_words() -> None:
     assert keymap_errors({"fly": "x"}) == ['keymap: unknown command "fly"; `gputop keys` lists them']
-    assert keymap_errors({"help": "n"}) == ['keymap: "n" stands for both help and problem.next']
+    assert keymap_errors({"help": "o"}) == ['keymap: "o" stands for both help and sort.by']
+    assert len(keymap_errors({"help": "n"})) == 2  # in the tables, and in pages
 
 
 def test_a_keymap_replaces_all_keys_of_its_commands() -> None:

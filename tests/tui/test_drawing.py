@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gputop.catalog.format import numbers
 from gputop.tui.columns import place
 from gputop.tui.draw import chart, fit, meter, shares, spread, squeeze, to_ascii, trend, width_of
-from gputop.tui.rows import fold, process_label
+from gputop.tui.rows import process_label
 from gputop.tui.views import GPUS, HOSTS, PROCESSES, View
 
 VALUES = st.lists(st.none() | st.floats(0, 100), max_size=80)
@@ -126,7 +127,7 @@ def test_a_process_is_named_by_its_script(command: str, label: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 3], "0-3"), ([0, 1, 5], "0-1,5"), ([1, 3], "1,3")]
+    ("found", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 3], "0-3"), ([0, 1, 5], "0-1,5"), ([1, 3], "1,3")]
 )
-def test_gpu_numbers_are_folded(numbers: list[int], text: str) -> None:
-    assert fold(numbers) == text
+def test_gpu_numbers_are_folded(found: list[int], text: str) -> None:
+    assert numbers(found) == text

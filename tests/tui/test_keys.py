@@ -21,7 +21,8 @@ from gputop.fleet.series import SeriesStore
 from gputop.tui.app import GputopApp, ScreenOptions
 from gputop.tui.bridge import FleetUpdated
 from gputop.tui.commands import COMMANDS
-from gputop.tui.screens.page import HelpScreen, HostScreen, RowScreen
+from gputop.tui.screens.host import GpuScreen, HostScreen
+from gputop.tui.screens.page import HelpScreen, RowScreen
 from gputop.tui.widgets.fleet_table import FleetTable
 from tests.tui.builders import (
     NOW,
@@ -210,11 +211,16 @@ async def test_while_a_filter_is_typed_the_footer_tells_its_own_keys() -> None:
         assert app.screen_lines()[-1].startswith(" ? help")
 
 
-async def test_enter_opens_the_host_and_escape_comes_back_to_the_same_row() -> None:
+async def test_enter_opens_the_host_or_the_gpu_and_escape_comes_back_to_the_same_row() -> None:
     app = an_app(*odd_fleet())
     async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.press("2", "j", "enter")
+        await pilot.press("j", "enter")
         assert isinstance(app.screen, HostScreen)
+        here = app.screen.host
+        await pilot.press("escape")
+        assert under_cursor(app) == here
+        await pilot.press("2", "j", "enter")
+        assert isinstance(app.screen, GpuScreen)
         assert app.screen.host == "gpu-017"
         await pilot.press("escape")
         assert app.fleet_screen.view == "gpus"
@@ -405,7 +411,7 @@ NOT_RUN = ("quit", "quit.now", "suspend", "palette")
 
 
 @pytest.mark.parametrize("size", [(1, 1), (40, 10), (120, 36)])
-@pytest.mark.parametrize("view", ["hosts", "gpus", "processes", "host:gpu-003"])
+@pytest.mark.parametrize("view", ["hosts", "gpus", "processes", "host:gpu-003", "gpu:gpu-003:5"])
 async def test_every_command_may_be_run_twice_in_every_view_and_size(
     view: str, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,7 +442,7 @@ async def test_every_command_has_a_handler_on_each_screen_that_offers_it() -> No
     app = an_app(*odd_fleet())
     async with app.run_test(size=(120, 36)) as pilot:
         screens = [app.screen]
-        for keys in (("enter",), ("question_mark",)):
+        for keys in (("enter",), ("question_mark",), ("2", "enter")):
             await pilot.press(*keys)
             screens.append(app.screen)
         for screen in screens:

@@ -6,6 +6,7 @@ from datetime import UTC, timedelta
 
 import pytest
 
+from gputop.catalog.words import event_name
 from gputop.domain.host import Host
 from gputop.domain.reading import DeviceEvent
 from gputop.fleet.fleet import Fleet
@@ -13,8 +14,9 @@ from gputop.health.catalog import default_catalog
 from gputop.health.xid import graded
 from gputop.tui.draw import Spans
 from gputop.tui.look import Look
-from gputop.tui.pages.host import host_page
-from gputop.tui.pages.log import events_of, latest, log_page, name_of
+from gputop.tui.pages.host import host_board
+from gputop.tui.pages.log import events_of, latest, log_page
+from gputop.tui.pages.told import Remembered, told_groups
 from gputop.tui.rows import HostRow, gpu_rows, process_rows
 from tests.tui.builders import NOW, a_gpu_frame, a_host, a_process, an_app
 
@@ -76,11 +78,13 @@ def test_a_row_shows_its_own_events() -> None:
 
 
 def test_the_page_of_a_host_shows_the_roots_of_the_newest_bursts() -> None:
-    assert text(latest(a_logged_host(), LOOK, 1)) == [
+    host = a_logged_host()
+    assert text(latest(host, host.events, LOOK, 1)) == [
         "  ✕         12:03:23  Xid 79  GPU 5  GPU has fallen off the bus.   and 5 more"
     ]
-    assert any("Kernel log" in line for line in text(host_page(a_logged_host(), LOOK, 120)))
-    assert not any("Kernel log" in line for line in text(host_page(a_logged_host(()), LOOK, 120)))
+    told = told_groups(None, host, Remembered(), LOOK)
+    assert any("Kernel log" in line for line in text(host_board(host, told, LOOK, 120).lines))
+    assert not any("╭─ Kernel log" in line for line in text(host_board(a_logged_host(()), told, LOOK, 120).lines))
 
 
 def test_a_log_without_events_says_so() -> None:
@@ -98,7 +102,7 @@ def test_what_a_process_calls_itself_cannot_move_the_screen() -> None:
 @pytest.mark.parametrize(("kind", "code", "name"), [("xid", 79, "Xid 79"), ("sxid", 20034, "SXid 20034"),
                                                     ("fell-off-bus", None, "fell off bus")])  # fmt: skip
 def test_names_of_events(kind: str, code: int | None, name: str) -> None:
-    assert name_of(DeviceEvent(kind=kind, code=code, message="")) == name
+    assert event_name(DeviceEvent(kind=kind, code=code, message="")) == name
 
 
 @pytest.mark.parametrize(

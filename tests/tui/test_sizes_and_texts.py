@@ -49,7 +49,9 @@ EDGES = [(1, 1), (2, 1), (5, 2), (19, 4), (30, 7), (31, 8), (59, 13), (60, 14), 
 
 
 @pytest.mark.parametrize("size", EDGES)
-@pytest.mark.parametrize("view", ["hosts", "gpus", "processes", "host:gpu-003"])
+@pytest.mark.parametrize(
+    "view", ["hosts", "gpus", "processes", "host:gpu-003", "gpu:gpu-003:1", "gpu:gpu-003:5", "gpu:mig-01:0"]
+)
 async def test_no_size_breaks_a_line(view: str, size: tuple[int, int]) -> None:
     fleet, series = odd_fleet()
     text = await rendered(fleet, series, theme=dark(), view=view, size=size)
@@ -63,7 +65,7 @@ async def test_a_bracketed_text_appears_character_for_character(text: str) -> No
     spec = HostSpec(name="odd", labels={"note": text})
     host = a_host("odd", frame, LinkState.DEGRADED, problem, spec=spec, problems=(problem,))
     fleet = Fleet(as_of=NOW, hosts={"odd": host})
-    for view in ("hosts", "gpus", "processes", "host:odd"):
+    for view in ("hosts", "gpus", "processes", "host:odd", "gpu:odd:0"):
         drawn = await rendered(fleet, SeriesStore(), theme=dark(), view=view, size=(250, 40))
         assert text in drawn, view
     app = an_app(fleet)
@@ -83,8 +85,8 @@ async def test_control_characters_never_reach_the_terminal(text: str) -> None:
     spec = HostSpec(name="odd", labels={text: text})
     host = a_host("odd", frame, LinkState.DEGRADED, problem, spec=spec, problems=(problem,))
     fleet = Fleet(as_of=NOW, hosts={"odd": host})
-    for view in ("hosts", "gpus", "processes", "host:odd"):
-        drawn = await rendered(fleet, SeriesStore(), theme=dark(), view=view, size=(250, 40))
+    for view in ("hosts", "gpus", "processes", "host:odd", "gpu:odd:0"):
+        drawn = await rendered(fleet, SeriesStore(), theme=dark(), view=view, size=(250, 60))
         for character in drawn.replace("\n", ""):
             assert character.isprintable(), (view, ascii(character))
 

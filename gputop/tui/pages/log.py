@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.catalog import format as show
+from gputop.catalog.words import EVENT_ADVICE, event_name
 from gputop.domain.host import Host
 from gputop.domain.reading import DeviceEvent
+from gputop.export.activity_groups import device_name
 from gputop.fleet.reduce import EVENTS_LENGTH
 from gputop.health.bursts import Burst, Folded, bursts, same_device
 from gputop.tui.draw import Span, Spans, remote
@@ -22,17 +24,6 @@ SIGNS: dict[str | None, Span] = {
     "warn": ("▲", "warn"),
     "app": ("·", "dim"),
     "info": ("·", "dim"),
-}
-
-ADVICE: dict[str | None, str] = {
-    "rma": "drain, then call the vendor",
-    "reboot": "drain, then reboot",
-    "reset": "drain, then reset the GPU",
-    "restart": "restart the job",
-    "sw": "update driver or firmware",
-    "warn": "not in the catalog: look at it",
-    "app": "blame the program, not the server",
-    "info": "record only",
 }
 
 
@@ -63,10 +54,10 @@ def log_page(host: Host, events: Sequence[DeviceEvent], look: Look) -> list[Span
     return [look.plain(line) for line in lines]
 
 
-def latest(host: Host, look: Look, most: int) -> list[Spans]:
+def latest(host: Host, events: Sequence[DeviceEvent], look: Look, most: int) -> list[Spans]:
     """The roots of the newest bursts, one line each."""
     lines: list[Spans] = []
-    for burst in list(reversed(bursts(host.events)))[:most]:
+    for burst in list(reversed(bursts(events)))[:most]:
         others = len(burst.events) - 1
         beside = f"   and {others} more" if others else ""
         lines.append((*_head(host, Folded(burst.root, 1), look), (beside, "dim")))
@@ -90,8 +81,8 @@ def _burst(host: Host, burst: Burst, look: Look) -> list[Spans]:
     event = burst.root
     if event.meaning and event.meaning.lower() not in event.message.lower():
         lines.append((("     " + remote(event.meaning), "text"),))
-    if event.severity in ADVICE:
-        lines.append((("     → ", "accent"), (ADVICE[event.severity], "text")))
+    if event.severity in EVENT_ADVICE:
+        lines.append((("     → ", "accent"), (EVENT_ADVICE[event.severity], "text")))
     if event.pid is not None or event.process:
         who = " ".join(part for part in (event.process, f"pid {event.pid}" if event.pid is not None else None) if part)
         lines.append((("     " + remote(who), "dim"),))
@@ -108,23 +99,8 @@ def _head(host: Host, line: Folded, look: Look) -> Spans:
     return (
         (f"  {sign} ", style),
         (f"{at:>16}  ", "dim"),
-        (f"{remote(name_of(event))}  ", "strong"),
-        (f"{remote(_device(host, event))}  ", "text"),
+        (f"{remote(event_name(event))}  ", "strong"),
+        (f"{remote(device_name(host, event))}  ", "text"),
         (remote(event.message), "text"),
         (times, "accent"),
     )
-
-
-def name_of(event: DeviceEvent) -> str:
-    """`Xid 79`, `SXid 20034`, `fell off the bus`."""
-    if event.code is not None:
-        return f"{event.kind[:-3].upper()}Xid {event.code}" if event.kind in ("xid", "sxid") else str(event.code)
-    return event.kind.replace("-", " ")
-
-
-def _device(host: Host, event: DeviceEvent) -> str:
-    """The device by its number where it is known, else by its address."""
-    for device in devices_of(host):
-        if same_device(event.pci_bus_id, device.pci_bus_id):
-            return f"GPU {device.index}"
-    return event.pci_bus_id or ""

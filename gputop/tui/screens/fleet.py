@@ -265,7 +265,7 @@ class FleetScreen(CommandScreen):
     def do_row_open(self) -> None:
         row = self.table.held_row()
         if row is not None:
-            self.gputop.go(f"host:{row.host.name}")
+            self.gputop.open_row(row)
 
     def do_row_details(self) -> None:
         row = self.table.held_row()
@@ -276,6 +276,11 @@ class FleetScreen(CommandScreen):
         row = self.table.cursor_row
         if row is not None:
             self.gputop.push_screen(LogScreen(row))
+
+    def do_row_raw(self) -> None:
+        row = self.table.held_row()
+        if row is not None:
+            self.gputop.ask_tools(row)
 
     def do_row_copy(self) -> None:
         row = self.table.held_row()

@@ -1,41 +1,65 @@
-"""Screens of text: the detail of a host, everything about a row, help, the start page."""
+"""Screens of text: everything about a row, its kernel log, help, the start page."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.widgets import Input
 
-from gputop.domain.host import Host
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
-from gputop.tui.draw import Spans, remote, spread
+from gputop.tui.draw import Spans, remote, spread, width_of
 from gputop.tui.look import Look
 from gputop.tui.pages.details import row_page
 from gputop.tui.pages.guide import help_page, start_page
-from gputop.tui.pages.host import host_head, host_page
 from gputop.tui.pages.log import events_of, log_page
-from gputop.tui.rows import HostRow, Row
+from gputop.tui.rows import Row
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.summary import footer
 from gputop.tui.widgets.painted import Lines, Page
 
+SIDE_CELLS = 16
+"""How far wide text is scrolled to the side at once."""
+
+LEAST_WIDTH_FOR_CORNER = 40
+
+OF_ROWS = frozenset({"page.open", "page.details", "row.raw"})
+"""Commands that are offered only where there is a row."""
+
 
 class PageScreen(CommandScreen):
-    """A head line, a page that scrolls, the footer."""
+    """A head line, a page that scrolls and can be searched, the footer."""
 
     scope = Scope.HOST
     BINDINGS: ClassVar[list[BindingType]] = bindings(Scope.HOST)
+    has_rows = False
+    """Whether there is something here that can be opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sought = ""
+        """Text that is looked for; empty: none."""
+        self._match = -1
+        """Number of the line that was found last; -1: none."""
+        self.lines: list[Spans] = []
+        """What the page shows."""
 
     def compose(self) -> ComposeResult:
         yield Lines(id="page-header", ground="head")
         yield Page(id="page")
+        with Horizontal(id="find-line"):
+            yield Lines(id="find-sign", ground="head")
+            yield Input(id="find", placeholder="text to look for; Enter goes to it, Esc clears")
         yield Lines(id="page-footer", ground="head")
 
     def on_mount(self) -> None:
         self.page.focus()
+        self.query_one("#find-sign", Lines).show([((" /", "key"),)])
         self.draw()
 
     @property
@@ -48,18 +72,43 @@ class PageScreen(CommandScreen):
     def body(self, look: Look, width: int) -> list[Spans]:
         raise NotImplementedError
 
+    def corner(self) -> Spans:
+        """What stands at the right of the footer."""
+        return ()
+
+    def grounds(self) -> dict[int, str]:
+        """Lines that stand on another ground than the page."""
+        return dict.fromkeys(self._matches(), "marked") if self._sought else {}
+
+    def text_width(self) -> int:
+        """Of the widest line, where lines may be wider than the pane."""
+        return 0
+
     def draw(self) -> None:
         look, width = self.gputop.look, self.size.width
         self.query_one("#page-header", Lines).show([self.head(look, width)])
-        self.page.show(self.body(look, width))
-        line = footer(self.hints(), None, self.gputop.head(), self.gputop.fleet, look, width)
-        self.query_one("#page-footer", Lines).show([line])
+        self.lines = self.body(look, width)
+        self.page.show(self.lines, grounds=self.grounds(), width=self.text_width())
+        right = self.corner() if width >= LEAST_WIDTH_FOR_CORNER else ()
+        room = width - width_of(right) - (1 if right else 0)
+        line = footer(self.hints(), None, self.gputop.head(), self.gputop.fleet, look, room)
+        self.query_one("#page-footer", Lines).show([look.plain(spread(line, right, width)) if right else line])
 
     def hints(self) -> tuple[Command, ...]:
-        return tuple(command for command in self.commands if command.id != "help" or not isinstance(self, HelpScreen))
+        left_out = frozenset() if self.has_rows else OF_ROWS
+        if isinstance(self, HelpScreen):
+            left_out |= {"help"}
+        # In the tables other keys come first, and there is less room.
+        return tuple(
+            replace(command, footer=4) if command.id == "row.raw" else command
+            for command in self.commands
+            if command.id not in left_out
+        )
 
     def do_help_page(self) -> None:
         self.gputop.do_help()
+
+    # --- moving ---------------------------------------------------------------------------------------------
 
     def do_move_down(self) -> None:
         self.page.scroll_relative(y=1, animate=False)
@@ -79,51 +128,83 @@ class PageScreen(CommandScreen):
     def do_move_bottom(self) -> None:
         self.page.scroll_end(animate=False)
 
+    def do_page_next(self) -> None:
+        self.page.scroll_relative(x=SIDE_CELLS, animate=False)
+
+    def do_page_previous(self) -> None:
+        self.page.scroll_relative(x=-SIDE_CELLS, animate=False)
+
+    # --- finding --------------------------------------------------------------------------------------------
+
+    def do_page_find(self) -> None:
+        self.query_one("#find-line").add_class("-open")
+        entry = self.query_one("#find", Input)
+        entry.value = self._sought
+        entry.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self._sought = event.value.strip()
+        self._close_find()
+        if self._sought:
+            self._to_match(self.page.scroll_offset.y, 1)
+
+    def do_page_find_next(self) -> None:
+        self._to_match(self._match + 1, 1)
+
+    def do_page_find_previous(self) -> None:
+        self._to_match(self._match - 1, -1)
+
+    def _to_match(self, start: int, step: int) -> None:
+        """To the first line with the text from line `start` on, in that direction, round the end."""
+        if not self._sought:
+            self.gputop.say("nothing is looked for: / asks for a text")
+            return
+        found = self._matches()
+        ahead = [line for line in found if line >= start] if step > 0 else [line for line in found if line <= start]
+        if not found:
+            self.gputop.say(f"{self._sought} is nowhere on this page")
+            return
+        line = self._match = (ahead or found)[0 if step > 0 else -1]
+        self.page.scroll_to(y=line, animate=False)
+        self.gputop.say(f"{self._sought}: {found.index(line) + 1} of {len(found)} lines")
+
+    def _matches(self) -> list[int]:
+        wanted = self._sought.casefold()
+        return [
+            number for number, line in enumerate(self.lines) if wanted in "".join(text for text, _ in line).casefold()
+        ]
+
+    def _close_find(self) -> None:
+        self.query_one("#find-line").remove_class("-open")
+        self.page.focus()
+        self.draw()
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def do_page_open(self) -> None:
+        """There is nothing to open here."""
+
+    def do_page_details(self) -> None:
+        self.gputop.say("there is no row here")
+
     def do_row_copy(self) -> None:
         self.gputop.say("there is no row to copy here")
 
     def do_row_log(self) -> None:
         self.gputop.say("there is no row here that has a log")
 
+    def do_row_raw(self) -> None:
+        self.gputop.say("there is no row here whose host could be asked")
+
     def do_back(self) -> None:
-        self.gputop.leave()
+        if self.query_one("#find", Input).has_focus or self._sought:
+            self._sought = ""
+            self._close_find()
+        else:
+            self.gputop.leave()
 
     def do_quit(self) -> None:
         self.gputop.leave()
-
-
-class HostScreen(PageScreen):
-    """One host: facts, problems, devices, trends, processes, link history."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__()
-        self.host = host
-
-    def _host(self) -> Host | None:
-        return self.gputop.fleet.get(self.host)
-
-    def targets(self) -> tuple[str, ...]:
-        return (self.host,)
-
-    def do_row_copy(self) -> None:
-        host = self._host()
-        if host is not None:
-            self.gputop.copy(HostRow(host, 0))
-
-    def do_row_log(self) -> None:
-        host = self._host()
-        if host is not None:
-            self.gputop.push_screen(LogScreen(HostRow(host, 0)))
-
-    def head(self, look: Look, width: int) -> Spans:
-        host = self._host()
-        return ((f" {remote(self.host)} ", "title"),) if host is None else host_head(host, look, width)
-
-    def body(self, look: Look, width: int) -> list[Spans]:
-        host = self._host()
-        if host is None:
-            return [(("  This host is not in the inventory any more. Esc goes back.", "dim"),)]
-        return host_page(host, look, width)
 
 
 class RowPageScreen(PageScreen):
@@ -142,6 +223,9 @@ class RowPageScreen(PageScreen):
     def do_row_copy(self) -> None:
         self.gputop.copy(self.row)
 
+    def do_row_raw(self) -> None:
+        self.gputop.ask_tools(self.row)
+
     def titled(self, words: str, width: int) -> Spans:
         """The head line: which row, and at the right what is told of it."""
         return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((words + " ", "dim"),), width)
@@ -157,6 +241,9 @@ class RowScreen(RowPageScreen):
     def do_row_log(self) -> None:
         self.gputop.push_screen(LogScreen(self.row))
 
+    def do_page_details(self) -> None:
+        """It is open already."""
+
     def head(self, look: Look, width: int) -> Spans:
         return self.titled(f"everything known at {self.as_of.astimezone(look.zone):%H:%M:%S %Z}", width)
 
@@ -169,6 +256,9 @@ class LogScreen(RowPageScreen):
 
     def do_row_log(self) -> None:
         """It is open already."""
+
+    def do_page_details(self) -> None:
+        self.gputop.push_screen(RowScreen(self.row, self.gputop.fleet.as_of))
 
     def head(self, look: Look, width: int) -> Spans:
         return self.titled("kernel log", width)
@@ -191,7 +281,8 @@ class HelpScreen(PageScreen):
 class StartScreen(PageScreen):
     """There is nothing to watch: what to do next."""
 
-    def key_d(self) -> None:
+    def do_page_details(self) -> None:
+        """`d` asks for the demo here."""
         self.gputop.wants_demo = True
         self.gputop.do_quit_now()
 
@@ -203,6 +294,9 @@ class StartScreen(PageScreen):
 
     def hints(self) -> tuple[Command, ...]:
         return tuple(command for command in self.commands if command.id in ("quit", "help"))
+
+    def do_page_find(self) -> None:
+        """There is nothing to look for."""
 
     def do_back(self) -> None:
         """There is nothing behind the start page."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -85,17 +87,30 @@ class Lines(Widget):
 
 
 class Page(ScrollView, can_focus=True, inherit_bindings=False):
-    """Text longer than the pane, scrolled by lines."""
+    """Text longer than the pane, scrolled by lines; wider text is scrolled by cells."""
+
+    class Clicked(Message):
+        """A line was clicked; `times`: 2 for a double click."""
+
+        def __init__(self, line: int, times: int) -> None:
+            super().__init__()
+            self.line = line
+            self.times = times
 
     def __init__(self, *, id: str | None = None, ground: str = "row") -> None:
         super().__init__(id=id)
         self.ground = ground
         self.palette = Palette(self)
+        self.lines_painted = 0
         self._shown: tuple[Spans, ...] = ()
+        self._grounds: Mapping[int, str] = {}
 
-    def show(self, lines: Sequence[Spans]) -> None:
+    def show(self, lines: Sequence[Spans], *, grounds: Mapping[int, str] | None = None, width: int = 0) -> None:
+        """`grounds`: of lines that stand on another ground than the page. `width`: of the widest line, where some may
+        be wider than the pane; else they are cut."""
         before, self._shown = self._shown, tuple(lines)
-        size = Size(self.size.width, len(self._shown))
+        grounds_before, self._grounds = self._grounds, grounds or {}
+        size = Size(max(self.size.width, width), len(self._shown))
         if size != self.virtual_size:
             self.virtual_size = size
         top = self.scroll_offset.y
@@ -103,15 +118,24 @@ class Page(ScrollView, can_focus=True, inherit_bindings=False):
             Region(0, y, self.size.width, 1)
             for y in range(self.size.height)
             if before[top + y : top + y + 1] != self._shown[top + y : top + y + 1]
+            or grounds_before.get(top + y) != self._grounds.get(top + y)
         ]
         if changed:
             self.refresh(*changed)
+
+    def on_click(self, event: events.Click) -> None:
+        line = event.y + self.scroll_offset.y
+        if line < len(self._shown):
+            self.post_message(self.Clicked(line, event.chain))
 
     def notify_style_update(self) -> None:
         self.palette.forget()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        index = y + self.scroll_offset.y
-        spans = fit(self._shown[index], self.size.width) if index < len(self._shown) else ()
-        return self.palette.strip(spans, self.size.width, self.ground)
+        self.lines_painted += 1
+        x, index = self.scroll_offset.x, y + self.scroll_offset.y
+        width = self.size.width
+        spans = fit(self._shown[index], x + width) if index < len(self._shown) else ()
+        strip = self.palette.strip(spans, x + width, self._grounds.get(index, self.ground))
+        return strip.crop(x, x + width) if x else strip
