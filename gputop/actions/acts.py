@@ -24,7 +24,7 @@ from gputop.actions.device import (
     read_process,
 )
 from gputop.actions.evidence import Evidence, changes, new_losses
-from gputop.actions.executor import Executor, Listener
+from gputop.actions.executor import Executor
 from gputop.actions.faults import Fault
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
@@ -34,6 +34,7 @@ from gputop.actions.lease import remember, remember_begun
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
+from gputop.actions.run import Listener
 from gputop.actions.state import act_state, describe
 from gputop.domain.action import (
     BESIDE,
@@ -212,8 +213,7 @@ class Acts:
         )
 
     async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
-        """Go on with an unfinished plan: it was judged and confirmed when it was begun. Hosts whose turn had not come
-        are judged again."""
+        """Go on with an unfinished plan: it was judged and confirmed when it was begun, and is judged again now."""
         if (refused := self._unlocked(story)) is not None:
             return refused
         outcomes = await self._executor.resume(story, listen=listen, recheck=self._changed)
@@ -231,9 +231,10 @@ class Acts:
         forget(story, self._audit, self._state_folder, self._clock)
 
     async def _changed(self, plan: Plan, host: HostPlan) -> str | None:
-        """Why `host`, which waited for others, may not be begun any more: a guard would refuse it now, or more would be
-        lost than somebody agreed to."""
-        fresh = await self.propose(structs.replace(plan.request, hosts=(host.host,)))
+        """Why what is left of `host`, which waited for others or was interrupted, may not be done any more: a guard
+        would refuse it now, or more would be lost than somebody agreed to."""
+        jobs = tuple(step.wanted["job"] for step in host.steps if "job" in step.wanted)  # those before are gone
+        fresh = await self.propose(structs.replace(plan.request, hosts=(host.host,), jobs=jobs))
         if isinstance(fresh, Problem):
             return fresh.summary
         if isinstance(fresh.verdict, Deny):

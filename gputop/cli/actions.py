@@ -143,10 +143,11 @@ def _where(story: Story) -> str:
 async def _finish(args: argparse.Namespace, story: Story) -> int:
     from gputop.actions.audit import AuditFailed
     from gputop.actions.executor import Stopped
-    from gputop.actions.journal import InUse, JournalFailed
+    from gputop.actions.journal import InUse, JournalFailed, unfinished
     from gputop.cli.act import exit_code, opened, say_progress
     from gputop.domain.action import Deny
     from gputop.export.acts import outcomes_text
+    from gputop.settings import locations
 
     names = [host.host for host in story.plan.hosts]
     chosen = _selection(args, names, list(story.inventory))
@@ -164,6 +165,8 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     if isinstance(done, Deny):
         return diagnostics.fail("refused: gputop is read-only", "--allow-actions", code=Exit.REFUSED)
     print(outcomes_text(done), end="")
+    if any(one.plan.id == story.plan.id for one in unfinished(locations.state_folder())):
+        diagnostics.say(f"{story.plan.id} is unfinished still: --resume, --roll-back or --forget it")
     return exit_code(done, waited=True)
 
 
