@@ -122,9 +122,8 @@ class Acts:
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""
-        strangers = [name for name in request.hosts if name not in self._specs]
-        if strangers:
-            return Problem(kind=ProblemKind.INTERNAL, summary=f"not a host of this fleet: {', '.join(strangers)}")
+        if (strange := self._strange(request.hosts)) is not None:
+            return strange
         evidence = await self._gather(request)
         plan = make_plan(request, evidence, self._back_ends, self._clock.now())
         if isinstance(plan, Problem):
@@ -212,17 +211,19 @@ class Acts:
             )
         )
 
-    async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
+    async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny | Problem:
         """Go on with an unfinished plan: it was judged and confirmed when it was begun, and is judged again now."""
-        if (refused := self._unlocked(story)) is not None:
+        if (refused := self._strange(story.plan.request.hosts) or self._unlocked(story)) is not None:
             return refused
         outcomes = await self._executor.resume(story, listen=listen, recheck=self._changed)
         self._remember(story.plan, outcomes)
         return outcomes
 
-    async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
+    async def roll_back(
+        self, story: Story, *, listen: Listener = lambda _: None
+    ) -> tuple[Outcome, ...] | Deny | Problem:
         """Undo an unfinished plan."""
-        if (refused := self._unlocked(story)) is not None:
+        if (refused := self._strange(story.plan.request.hosts) or self._unlocked(story)) is not None:
             return refused
         return await self._executor.roll_back(story, listen=listen)
 
@@ -246,6 +247,11 @@ class Acts:
             return f"its power settings name another instance now: {instance}"
         more = [loss.summary for loss in new_losses(host, fresh.plan.hosts[0]) if loss.certain]
         return f"more would be lost than when it was confirmed: {', '.join(more)}" if more else None
+
+    def _strange(self, names: Sequence[str]) -> Problem | None:
+        """Hosts whose guards, scheduler and power are not known: another inventory has them."""
+        strangers = ", ".join(name for name in names if name not in self._specs)
+        return Problem(kind=ProblemKind.INTERNAL, summary=f"not in this inventory: {strangers}") if strangers else None
 
     def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
         try:

@@ -3,15 +3,20 @@ of moto."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acts.conftest import Gputop
+from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import DEFAULTS, Machine, Machines
-from tests.acts.steps import DO, REASON, audit_of
+from tests.acts.steps import DO, REASON, audit_of, wait_for
 from tests.needs import need_that
 from tests.services.moto import Moto, program
 
@@ -148,3 +153,89 @@ def test_a_reset_that_was_interrupted_goes_on_where_nobody_came(
     assert ran.returncode == 0, ran.stderr + ran.stdout
     assert machine.smi_calls() == ["--gpu-reset -i GPU-gpu-cut-0"]
     assert machine.runs("nvidia-persistenced")
+
+
+def test_an_unfinished_plan_is_not_touched_by_way_of_an_inventory_that_has_not_its_hosts(
+    machine: Machine, machines: Machines, gputop: Gputop, tmp_path: Path
+) -> None:
+    machines.add("gpu-other")
+    other = machines.inventory(names=("gpu-other",))
+    plan = drain_and_cut(machines, gputop, tmp_path)
+    journal = tmp_path / "state" / "gputop" / "plans" / f"{plan}.jsonl"
+    before = journal.read_text(), audit_of(gputop)
+    for how in ("--resume", "--roll-back"):
+        ran = gputop("actions", how, plan, "-f", other, "--allow-actions")
+        assert ran.returncode == 2, ran.stderr + ran.stdout
+        assert "not in this inventory: gpu-cut" in ran.stderr
+    assert (journal.read_text(), audit_of(gputop)) == before
+    assert gputop("actions", "--roll-back", plan, "--allow-actions").returncode == 0
+
+
+def drain_and_cut(machines: Machines, gputop: Gputop, folder: Path) -> str:
+    """A drain that was interrupted when its marker was written."""
+    drained = gputop("drain", "-f", machines.inventory(names=("gpu-cut",)), "gpu-cut", *DO, *REASON)
+    assert drained.returncode == 0, drained.stderr + drained.stdout
+    return cut_after("marker.write", "ended", folder)
+
+
+@pytest.mark.parametrize(
+    ("how", "steps", "closed"),
+    [("--resume", "verified", "finished"), ("--roll-back", "undone", "rolled-back"), ("--forget", None, "forgotten")],
+)
+def test_what_became_of_an_unfinished_plan_is_told_as_json_too(
+    how: str, steps: str | None, closed: str, machine: Machine, machines: Machines, gputop: Gputop, tmp_path: Path
+) -> None:
+    plan = drain_and_cut(machines, gputop, tmp_path)
+    ran = gputop("actions", how, plan, "--allow-actions", "--format", "json")
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert (document["schema"], document["verdict"], document["closed"]) == ("gputop-act/1", None, closed)
+    assert document["plan"]["id"] == plan
+    states = {step["state"] for outcome in document["outcomes"] for step in outcome["steps"]}
+    assert steps is None or steps in states
+    assert [outcome["host"] for outcome in document["outcomes"]] == ([] if steps is None else ["gpu-cut"])
+
+
+def test_an_act_whose_audit_log_fails_in_the_middle_is_told_as_json_too(
+    machine: Machine, machines: Machines, gputop: Gputop, gputop_in_background: Background, tmp_path: Path
+) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    inventory = machines.inventory(names=("gpu-cut",))
+    drain = gputop_in_background("drain", "-f", inventory, "gpu-cut", *DO, *REASON, "--format", "json")
+    audit = tmp_path / "state" / "gputop" / "audit.jsonl"
+    wait_for(lambda: audit.exists() and '"marker.write"' in audit.read_text(), "the marker was not written")
+    audit.rename(audit.with_suffix(".kept"))
+    audit.mkdir()
+    machine.devices(gpu__0__compute="")
+    said, _ = drain.communicate(timeout=60)
+    assert drain.returncode == 1
+    document = json.loads(said)
+    assert document["outcomes"] == []
+    assert document["plan"]["hosts"][0]["host"] == "gpu-cut"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_act_that_a_signal_ends_says_how_to_go_on(
+    number: signal.Signals, machine: Machine, machines: Machines, gputop: Gputop, tmp_path: Path
+) -> None:
+    machine.devices(gpu__0__compute="4000000:100")
+    argv = ["drain", "-f", machines.inventory(names=("gpu-cut",)), "gpu-cut", *DO, *REASON]
+    plan = ""
+    for words in (argv, ["actions", "--resume", "PLAN", "--allow-actions"]):
+        said = tmp_path / "said"
+        with said.open("w") as file:
+            act = subprocess.Popen(
+                [sys.executable, "-m", "gputop", *(str(plan if word == "PLAN" else word) for word in words)],
+                stderr=file,
+                env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+            )
+        try:
+            wait_for(lambda said=said: "1 left" in said.read_text(), "what is left was not told")
+            act.send_signal(number)
+            assert act.wait(timeout=30) == 128 + number
+        finally:
+            act.kill()
+            act.wait()
+        plan = gputop("actions").stdout.split()[1]
+        assert f'interrupted; "gputop actions --resume {plan}" goes on' in said.read_text()
+    assert gputop("actions", "--forget", plan).returncode == 0
