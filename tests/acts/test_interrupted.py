@@ -16,7 +16,7 @@ import pytest
 
 from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import DEFAULTS, Machine, Machines
-from tests.acts.steps import DO, REASON, audit_of, wait_for
+from tests.acts.steps import DO, REASON, audit_of, cut_after, wait_for
 from tests.needs import need_that
 from tests.services.moto import Moto, program
 
@@ -73,15 +73,6 @@ class Instance:
 @pytest.fixture
 def instance(moto: Moto, machines: Machines, machine: Machine) -> Instance:
     return Instance(moto, machines, machine)
-
-
-def cut_after(step: str, event: str, folder: Path) -> str:
-    """As if the newest plan had been killed right after it wrote down that `step` began or ended; its id."""
-    journal = max((folder / "state" / "gputop" / "plans").glob("*.jsonl"))
-    lines = journal.read_text().splitlines(keepends=True)
-    [last] = [number for number, line in enumerate(lines) if f'"{event}"' in line[:20] and f'"{step}"' in line]
-    journal.write_text("".join(lines[: last + 1]))
-    return journal.stem
 
 
 def stopped_and_cut(instance: Instance, gputop: Gputop, folder: Path) -> str:

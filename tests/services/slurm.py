@@ -62,6 +62,7 @@ GresTypes=gpu
 
 REBOOT = """#!/bin/sh
 # slurmd runs this with its own environment: ending that slurmd makes the supervisor boot the node anew
+[ -e "$GPUTOP_TEST_SLURM/at-reboot" ] && . "$GPUTOP_TEST_SLURM/at-reboot"
 kill -TERM "$(cat "$GPUTOP_TEST_SLURM/run/slurmd.$GPUTOP_NODE.pid")"
 """
 
@@ -116,15 +117,15 @@ class SlurmCluster:
         argv = ["munged", "--foreground", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket"]
         argv += [f"--pid-file={munge}/pid", f"--log-file={munge}/log", f"--seed-file={munge}/seed", "--num-threads=2"]
         self._spawn("munged", argv)
-        self._until((munge / "socket").exists, "munged")
+        self.until((munge / "socket").exists, "munged")
         self.start_controller()
         for name in self.names:
             self._spawn(name, [str(self.folder / "node")], GPUTOP_NODE=name)
-        self._until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
+        self.until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
 
     def start_controller(self) -> None:
         self._spawn("slurmctld", ["slurmctld", "-D", "-f", str(self.conf)])
-        self._until(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
+        self.until(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
 
     def stop_controller(self) -> None:
         """As a failing service: it saves its state, which a killed one would forget in part."""
@@ -151,11 +152,15 @@ class SlurmCluster:
     def submit(self, *options: str, command: str = "srun sleep 600") -> str:
         """A batch job's id, once it runs."""
         number = self.run("sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", command).strip()
-        self._until(lambda: self.state_of_job(number) == "RUNNING", f"job {number}")
+        self.until(lambda: self.state_of_job(number) == "RUNNING", f"job {number}")
         return number
 
     def state_of_job(self, number: str) -> str:
         return self.run("squeue", "-h", "-j", number, "-o", "%T", check=False).strip()
+
+    def at_reboot(self, script: str) -> None:
+        """What happens when a node reboots, before its slurmd ends."""
+        (self.folder / "at-reboot").write_text(f"{script}\n")
 
     def node(self, name: str) -> str:
         return self.run("scontrol", "show", "node", "-o", name)
@@ -163,11 +168,11 @@ class SlurmCluster:
     def reset(self) -> None:
         """No job left and every node idle again."""
         self.run("scancel", "--user", getpass.getuser())
-        self._until(lambda: not self.run("squeue", "-h").strip(), "end of the jobs")
+        self.until(lambda: not self.run("squeue", "-h").strip(), "end of the jobs")
         for name in self.names:
             self.run("scontrol", "cancel_reboot", name, check=False)
             self.run("scontrol", "update", f"nodename={name}", "state=resume", check=False)
-        self._until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
+        self.until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
 
     def as_user(self, user: str) -> Path:
         """A folder with Slurm's programs, run by another account. Needs root."""
@@ -246,7 +251,7 @@ class SlurmCluster:
         )
         log.close()
 
-    def _until(self, condition: object, what: str) -> None:
+    def until(self, condition: object, what: str) -> None:
         assert callable(condition)
         end = time.monotonic() + START_SECONDS
         while not condition():
