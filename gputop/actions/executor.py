@@ -183,7 +183,10 @@ class Executor:
     async def _canary(self, run: Run, host: HostPlan) -> Outcome:
         try:
             outcome = await self._host(run, host, late=run.resumed)
-            run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
+            if outcome.state is OutcomeState.PENDING and run.wait and not run.canary_passed.is_set():
+                run.halted = "the first host is not done"  # what its call asks for: evictions that a budget refuses
+            elif outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING):
+                run.halted = "another host failed"
             return outcome
         finally:
             run.canary_passed.set()
@@ -195,9 +198,10 @@ class Executor:
         try:
             touched = any(name == host.host for name, _ in run.story.began)  # before an interruption: then it is ended
             if run.halted and not touched and host.host not in run.story.outcomes:
-                return self._end_host(run, host, [], "not begun: another host failed")
+                return self._end_host(run, host, [], f"not begun: {run.halted}")
             outcome = await self._host(run, host, place, late=True)
-            run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
+            if outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING):
+                run.halted = "another host failed"
             return outcome
         finally:
             place.leave()
@@ -222,7 +226,7 @@ class Executor:
             if stopped and not (step.always and touched):
                 result = StepResult(step=step.id, state=StepState.SKIPPED)
             elif result is None or not is_settled(result):
-                if step.waits:  # others need not wait for that too
+                if step.waits and isinstance(step.call, Watch):  # others need not wait for that too
                     run.canary_passed.set()
                     if place is not None:
                         place.leave()

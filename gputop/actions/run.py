@@ -27,8 +27,8 @@ class Run(Struct, kw_only=True):
     canary_passed: asyncio.Event
     recheck: Recheck | None = None
     resumed: bool = False
-    halted: bool = False
-    """A host failed: no further host is begun."""
+    halted: str = ""
+    """Why no further host is begun."""
     unjudged: set[str] = set()
     """Hosts that were begun before an interruption, and not judged again since."""
     left_open: set[str] = set()

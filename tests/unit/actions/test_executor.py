@@ -268,6 +268,21 @@ async def test_hosts_that_only_wait_do_not_keep_others_from_being_begun(lab: Lab
     assert all(outcome.state is OutcomeState.PENDING for outcome in outcomes)
 
 
+async def test_a_call_that_waits_by_itself_keeps_the_others_from_being_begun(lab: Lab) -> None:
+    lab.answer = lambda host, step: NOT_DONE if host == "a" or (host, step.id) not in lab.reached else DONE
+    plan = a_plan_of(a_step(waits=True, title="evict"), hosts=tuple("abc"))
+    first, *others = await lab.executor.execute(plan)
+    assert lab.calls == [("a", "one")]
+    assert first.state is OutcomeState.PENDING
+    assert {other.summary for other in others} == {"not begun: the first host is not done"}
+
+    lab.calls.clear()
+    lab.answer = lambda host, step: NOT_DONE
+    plan = structs.replace(plan, id="plan-2", request=structs.replace(plan.request, wait=False), at_once=1)
+    await lab.executor.execute(plan)
+    assert [host for host, _ in lab.calls] == list("abc"), "where nobody waits, all are asked"
+
+
 async def test_if_the_audit_line_cannot_be_written_nothing_is_done(lab: Lab) -> None:
     (lab.folder / "audit.jsonl").mkdir()
     with pytest.raises(AuditFailed, match="cannot be written"):
