@@ -286,13 +286,19 @@ class Acts:
 
     async def _gather(self, request: ActionRequest) -> list[Evidence]:
         names = list(dict.fromkeys(request.hosts))
-        seen = await self._observer.look(names)
-        hosts = [seen.get(name) or self._unseen(name) for name in names]
+        hosts = await self._look(names)
+        began = self._clock.monotonic()
         nodes, instances = await asyncio.gather(
             self._nodes(hosts if request.kind in ASKS_SCHEDULER else (), briefly=request.kind in BESIDE),
             self._instances(hosts if request.kind in ASKS_POWER else (), request.kind),
         )
+        if self._clock.monotonic() - began > FRESH_SECONDS:  # those took their time
+            hosts = await self._look(names)
         return list(await asyncio.gather(*(self._evidence(request, host, nodes, instances) for host in hosts)))
+
+    async def _look(self, names: Sequence[str]) -> list[Host]:
+        seen = await self._observer.look(names)
+        return [seen.get(name) or self._unseen(name) for name in names]
 
     async def _evidence(
         self,
