@@ -25,7 +25,7 @@ from gputop.actions.device import (
 )
 from gputop.actions.enquiries import Enquiries
 from gputop.actions.evidence import Evidence, changes, new_losses
-from gputop.actions.executor import Executor, Listener
+from gputop.actions.executor import Executor
 from gputop.actions.faults import Fault
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
@@ -35,6 +35,7 @@ from gputop.actions.lease import remember, remember_begun
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
+from gputop.actions.run import Listener
 from gputop.actions.state import act_state, describe
 from gputop.domain.action import (
     BESIDE,
@@ -123,9 +124,8 @@ class Acts:
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""
-        strangers = [name for name in request.hosts if name not in self._specs]
-        if strangers:
-            return Problem(kind=ProblemKind.INTERNAL, summary=f"not a host of this fleet: {', '.join(strangers)}")
+        if (strange := self._strange(request.hosts)) is not None:
+            return strange
         evidence = await self._gather(request)
         plan = make_plan(request, evidence, self._back_ends, self._clock.now())
         if isinstance(plan, Problem):
@@ -214,18 +214,19 @@ class Acts:
             )
         )
 
-    async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
-        """Go on with an unfinished plan: it was judged and confirmed when it was begun. Hosts whose turn had not come
-        are judged again."""
-        if (refused := self._unlocked(story)) is not None:
+    async def resume(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny | Problem:
+        """Go on with an unfinished plan: it was judged and confirmed when it was begun, and is judged again now."""
+        if (refused := self._strange(story.plan.request.hosts) or self._unlocked(story)) is not None:
             return refused
         outcomes = await self._executor.resume(story, listen=listen, recheck=self._changed)
         self._remember(story.plan, outcomes)
         return outcomes
 
-    async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...] | Deny:
+    async def roll_back(
+        self, story: Story, *, listen: Listener = lambda _: None
+    ) -> tuple[Outcome, ...] | Deny | Problem:
         """Undo an unfinished plan."""
-        if (refused := self._unlocked(story)) is not None:
+        if (refused := self._strange(story.plan.request.hosts) or self._unlocked(story)) is not None:
             return refused
         return await self._executor.roll_back(story, listen=listen)
 
@@ -234,9 +235,10 @@ class Acts:
         forget(story, self._audit, self._state_folder, self._clock)
 
     async def _changed(self, plan: Plan, host: HostPlan) -> str | None:
-        """Why `host`, which waited for others, may not be begun any more: a guard would refuse it now, or more would be
-        lost than somebody agreed to."""
-        fresh = await self.propose(structs.replace(plan.request, hosts=(host.host,)))
+        """Why what is left of `host`, which waited for others or was interrupted, may not be done any more: a guard
+        would refuse it now, or more would be lost than somebody agreed to."""
+        jobs = tuple(step.wanted["job"] for step in host.steps if "job" in step.wanted)  # those before are gone
+        fresh = await self.propose(structs.replace(plan.request, hosts=(host.host,), jobs=jobs))
         if isinstance(fresh, Problem):
             return fresh.summary
         if isinstance(fresh.verdict, Deny):
@@ -248,6 +250,11 @@ class Acts:
             return f"its power settings name another instance now: {instance}"
         more = [loss.summary for loss in new_losses(host, fresh.plan.hosts[0]) if loss.certain]
         return f"more would be lost than when it was confirmed: {', '.join(more)}" if more else None
+
+    def _strange(self, names: Sequence[str]) -> Problem | None:
+        """Hosts whose guards, scheduler and power are not known: another inventory has them."""
+        strangers = ", ".join(name for name in names if name not in self._specs)
+        return Problem(kind=ProblemKind.INTERNAL, summary=f"not in this inventory: {strangers}") if strangers else None
 
     def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
         try:
@@ -282,13 +289,19 @@ class Acts:
 
     async def _gather(self, request: ActionRequest) -> list[Evidence]:
         names = list(dict.fromkeys(request.hosts))
-        seen = await self._observer.look(names)
-        hosts = [seen.get(name) or self._unseen(name) for name in names]
+        hosts = await self._look(names)
+        began = self._clock.monotonic()
         nodes, instances = await asyncio.gather(
             self._nodes(hosts if request.kind in ASKS_SCHEDULER else (), briefly=request.kind in BESIDE),
             self._instances(hosts if request.kind in ASKS_POWER else (), request.kind),
         )
+        if self._clock.monotonic() - began > FRESH_SECONDS:  # those took their time
+            hosts = await self._look(names)
         return list(await asyncio.gather(*(self._evidence(request, host, nodes, instances) for host in hosts)))
+
+    async def _look(self, names: Sequence[str]) -> list[Host]:
+        seen = await self._observer.look(names)
+        return [seen.get(name) or self._unseen(name) for name in names]
 
     async def _evidence(
         self,

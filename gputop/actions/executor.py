@@ -12,12 +12,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from gputop.actions.audit import AuditFailed, AuditLog
 from gputop.actions.hostlock import held
 from gputop.actions.journal import Journal, JournalFailed, Story, journal_of
-from gputop.actions.outcome import audit_outcome, audit_step, intent, is_settled, outcome_of, state_during
+from gputop.actions.outcome import (
+    audit_outcome,
+    audit_step,
+    intent,
+    is_settled,
+    outcome_of,
+    state_during,
+    step_result,
+)
+from gputop.actions.run import Listener, Place, Recheck, Run
 from gputop.domain.action import (
     Check,
     CheckState,
@@ -47,9 +56,6 @@ ActorOf = Callable[[str, str], Actor]
 """Host and `Step.actor` -> who performs and checks it."""
 Identify = Callable[[str], Awaitable[HostIdentity | None]]
 """Who a host is right now; `None`: it does not answer."""
-Recheck = Callable[[Plan, HostPlan], Awaitable[str | None]]
-"""Why a host whose turn comes late is not begun any more; `None`: what its plan rests on still holds."""
-Listener = Callable[[Progress], None]
 
 BOOTS = frozenset({Goal.REBOOTED, Goal.REBOOT_ISSUED, Goal.STOPPED, Goal.HIBERNATED, Goal.RUNNING})
 """Goals that another boot of the same machine goes with."""
@@ -65,40 +71,8 @@ class Stopped(Exception):
     """Nothing more may be done: what happened cannot be written down."""
 
 
-class _Run(Struct, kw_only=True):
-    """One plan being carried out."""
-
-    story: Story
-    journal: Journal
-    wait: bool
-    listen: Listener
-    places: asyncio.Semaphore
-    canary_passed: asyncio.Event
-    recheck: Recheck | None = None
-    resumed: bool = False
-    halted: bool = False
-    """A host failed: no further host is begun."""
-
-    @property
-    def plan(self) -> Plan:
-        return self.story.plan
-
-
-class _Place:
-    """A place among the hosts that are worked on; given up when only waiting is left."""
-
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places = places
-        self._taken = False
-
-    async def take(self) -> None:
-        await self._places.acquire()
-        self._taken = True
-
-    def leave(self) -> None:
-        if self._taken:
-            self._taken = False
-            self._places.release()
+class _Refused(Exception):
+    """What an interrupted plan had begun may not go on; the message says why. Nothing was called."""
 
 
 class Executor:
@@ -151,14 +125,15 @@ class Executor:
         listen: Listener = lambda _: None,
         recheck: Recheck | None = None,
     ) -> tuple[Outcome, ...]:
-        """Go on with an unfinished plan. What was called for certain is not called again; hosts that were not begun are
-        looked at again by `recheck`."""
+        """Go on with an unfinished plan. What was called for certain is not called again; every host is looked at again
+        by `recheck` before anything is called. Where that refuses a host that was begun, the plan stays unfinished."""
         plan = story.plan
         async with self._held(plan):
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now(), summary="resumed"))
             run = self._run_of(story, journal_of(self._state_folder, plan.id), True, listen, recheck)
             run.resumed = True
+            run.unjudged = {host for host, _ in story.began} if recheck is not None else set()
             return await self._carry_out(run)
 
     async def roll_back(self, story: Story, *, listen: Listener = lambda _: None) -> tuple[Outcome, ...]:
@@ -178,8 +153,8 @@ class Executor:
 
     def _run_of(
         self, story: Story, journal: Journal, wait: bool, listen: Listener, recheck: Recheck | None = None
-    ) -> _Run:
-        return _Run(
+    ) -> Run:
+        return Run(
             story=story,
             journal=journal,
             wait=wait,
@@ -189,7 +164,7 @@ class Executor:
             recheck=recheck,
         )
 
-    async def _carry_out(self, run: _Run) -> tuple[Outcome, ...]:
+    async def _carry_out(self, run: Run) -> tuple[Outcome, ...]:
         canary, *others = run.plan.hosts
         tasks = [asyncio.create_task(self._canary(run, canary))]
         tasks += [asyncio.create_task(self._after_canary(run, host)) for host in others]
@@ -201,32 +176,37 @@ class Executor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        run.journal.write(PlanClosed(time=self._clock.now(), how="finished"))
+        if not run.left_open:
+            run.journal.write(PlanClosed(time=self._clock.now(), how="finished"))
         return tuple(outcomes)
 
-    async def _canary(self, run: _Run, host: HostPlan) -> Outcome:
+    async def _canary(self, run: Run, host: HostPlan) -> Outcome:
         try:
             outcome = await self._host(run, host, late=run.resumed)
-            run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
+            if outcome.state is OutcomeState.PENDING and run.wait and not run.canary_passed.is_set():
+                run.halted = "the first host is not done"  # what its call asks for: evictions that a budget refuses
+            elif outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING):
+                run.halted = "another host failed"
             return outcome
         finally:
             run.canary_passed.set()
 
-    async def _after_canary(self, run: _Run, host: HostPlan) -> Outcome:
+    async def _after_canary(self, run: Run, host: HostPlan) -> Outcome:
         await run.canary_passed.wait()
-        place = _Place(run.places)
+        place = Place(run.places)
         await place.take()
         try:
             touched = any(name == host.host for name, _ in run.story.began)  # before an interruption: then it is ended
             if run.halted and not touched and host.host not in run.story.outcomes:
-                return self._end_host(run, host, [], "not begun: another host failed")
+                return self._end_host(run, host, [], f"not begun: {run.halted}")
             outcome = await self._host(run, host, place, late=True)
-            run.halted |= outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING)
+            if outcome.state not in (OutcomeState.VERIFIED, OutcomeState.PENDING):
+                run.halted = "another host failed"
             return outcome
         finally:
             place.leave()
 
-    async def _host(self, run: _Run, host: HostPlan, place: _Place | None = None, *, late: bool) -> Outcome:
+    async def _host(self, run: Run, host: HostPlan, place: Place | None = None, *, late: bool) -> Outcome:
         """All steps of one host, in order. `late`: its plan is not of right now."""
         known = run.story.outcomes.get(host.host)
         if known is not None and known.state is not OutcomeState.PENDING:
@@ -246,17 +226,22 @@ class Executor:
             if stopped and not (step.always and touched):
                 result = StepResult(step=step.id, state=StepState.SKIPPED)
             elif result is None or not is_settled(result):
-                if step.waits:  # others need not wait for that too
+                if step.waits and isinstance(step.call, Watch):  # others need not wait for that too
                     run.canary_passed.set()
                     if place is not None:
                         place.leave()
-                result = await self._step(run, host, step)
+                try:
+                    result = await self._step(run, host, step)
+                except _Refused as refusal:
+                    result = StepResult(step=step.id, state=StepState.FAILED, blocked=True, summary=str(refusal))
+                    if not any(later.always for later in host.steps):  # else all is brought back to what it was
+                        run.left_open.add(host.host)
                 touched = True
             results.append(result)
             stopped |= result.state in STOPPING and not step.optional
         return self._end_host(run, host, results)
 
-    async def _stranger(self, run: _Run, host: HostPlan, touched: bool) -> str | None:
+    async def _stranger(self, run: Run, host: HostPlan, touched: bool) -> str | None:
         """Why this is not the host that the plan was made for; `None` when it is."""
         planned = host.identity
         if planned.machine_id is None and planned.boot_id is None:
@@ -274,7 +259,7 @@ class Executor:
             return "it has rebooted since the plan was made, or is another machine"
         return None
 
-    async def _step(self, run: _Run, host: HostPlan, step: Step) -> StepResult:
+    async def _step(self, run: Run, host: HostPlan, step: Step) -> StepResult:
         began = self._clock.monotonic()
         result = await self._take(run, host, step)
         result = structs.replace(result, duration_seconds=round(self._clock.monotonic() - began, 3))
@@ -284,7 +269,7 @@ class Executor:
         self._tell(run, host, step, result.summary, result.left, result)
         return result
 
-    async def _take(self, run: _Run, host: HostPlan, step: Step) -> StepResult:
+    async def _take(self, run: Run, host: HostPlan, step: Step) -> StepResult:
         """Before, do, verify."""
         actor = self._actor_of(host.host, step.actor)
         key = (host.host, step.id)
@@ -296,29 +281,44 @@ class Executor:
         if step.check_first or interrupted or called or not calls:
             check = await self._check(actor, host.host, step)
             if check.state is CheckState.DONE and interrupted and not step.check_first:
-                return _result(step, StepState.UNVERIFIED, check, "interrupted: whether it was called is not known")
+                return step_result(step, StepState.UNVERIFIED, check, "interrupted: whether it was called is not known")
             if check.state is CheckState.DONE:
                 done = StepState.VERIFIED if interrupted or called or not calls else StepState.ALREADY
-                return _result(step, done, check)
+                return step_result(step, done, check)
             if check.state is CheckState.BLOCKED:
-                return _result(step, StepState.FAILED, check)
+                return step_result(step, StepState.FAILED, check)
         performed: Performed | None = None
         if calls and not called and (not interrupted or step.repeatable):
+            await self._judge_again(run, host, step)
             if not interrupted:
                 run.journal.write(StepBegan(time=self._clock.now(), host=host.host, step=step.id))
                 run.story.began.add((host.host, step.id))
             performed = await self._perform_watched(run, host, step, actor)
             if step.proven_by_exit and performed.ok:
                 said = performed.output.strip().rpartition("\n")[2][:SAID_CHARACTERS]
-                return _result(step, StepState.VERIFIED, Check(state=CheckState.DONE, summary=said), None, performed)
+                return step_result(
+                    step, StepState.VERIFIED, Check(state=CheckState.DONE, summary=said), None, performed
+                )
             if not performed.ok and not performed.pending:
                 return await self._after_failure(actor, host.host, step, performed)
         elif interrupted and step.proven_by_exit:
-            return _result(step, StepState.UNVERIFIED, None, "interrupted: whether it was called is not known")
+            return step_result(step, StepState.UNVERIFIED, None, "interrupted: whether it was called is not known")
         doubt = interrupted and calls and performed is None
         return await self._verify(run, host, step, actor, deadline, performed, doubt=doubt)
 
-    async def _perform_watched(self, run: _Run, host: HostPlan, step: Step, actor: Actor) -> Performed:
+    async def _judge_again(self, run: Run, host: HostPlan, step: Step) -> None:
+        """Before the first call that an interrupted plan makes on a host: the world may be another one by now. What was
+        switched off or stopped for the plan comes back in any case. Raises `_Refused`."""
+        if run.recheck is None or host.host not in run.unjudged or step.always or step.goal is Goal.RUNNING:
+            return
+        left = host.steps[host.steps.index(step) :]
+        changed = await run.recheck(run.plan, structs.replace(host, steps=left))
+        if changed is not None:
+            again = " again" if (host.host, step.id) in run.story.began else ""
+            raise _Refused(f"not called{again}: {changed}")
+        run.unjudged.discard(host.host)
+
+    async def _perform_watched(self, run: Run, host: HostPlan, step: Step, actor: Actor) -> Performed:
         """A call that itself waits, such as a drain by kubectl, is looked at while it does."""
         calling = asyncio.create_task(self._perform(actor, host.host, step))
         try:
@@ -341,12 +341,12 @@ class Executor:
         if step.check_first and not step.proven_by_exit:
             check = await self._check(actor, host, step)
             if check.state is CheckState.DONE:
-                return _result(step, StepState.VERIFIED, check, performed=performed)
-        return _result(step, StepState.FAILED, None, why, performed=performed)
+                return step_result(step, StepState.VERIFIED, check, performed=performed)
+        return step_result(step, StepState.FAILED, None, why, performed=performed)
 
     async def _verify(
         self,
-        run: _Run,
+        run: Run,
         host: HostPlan,
         step: Step,
         actor: Actor,
@@ -361,9 +361,9 @@ class Executor:
         while True:
             check = await self._check(actor, host.host, step)
             if check.state is CheckState.DONE:
-                return _result(step, reached, check, None, performed)
+                return step_result(step, reached, check, None, performed)
             if check.state is CheckState.BLOCKED:
-                return _result(step, StepState.FAILED, check, None, performed)
+                return step_result(step, StepState.FAILED, check, None, performed)
             self._tell(run, host, step, check.summary, check.left)
             left = deadline - self._clock.monotonic()
             nobody_waits = (step.waits or step.goal in BOOTING) and not run.wait
@@ -372,15 +372,15 @@ class Executor:
             await self._clock.sleep(min(step.poll_seconds, left))
         if doubt:
             why = f"interrupted: whether it was called is not known; {check.summary}".rstrip("; ")
-            return _result(step, StepState.UNVERIFIED, check, why, performed)
+            return step_result(step, StepState.UNVERIFIED, check, why, performed)
         if step.waits or nobody_waits:
-            return _result(step, StepState.PENDING, check, None, performed)
+            return step_result(step, StepState.PENDING, check, None, performed)
         if check.state is CheckState.UNKNOWN:
             problem = performed.problem if performed is not None else None
             said = f"{problem.summary}; {check.summary}" if problem is not None else None
-            return _result(step, StepState.UNVERIFIED, check, said, performed)
+            return step_result(step, StepState.UNVERIFIED, check, said, performed)
         why = f"not reached within {step.deadline_seconds:g} s: {check.summary}"
-        return _result(step, StepState.FAILED, check, why, performed)
+        return step_result(step, StepState.FAILED, check, why, performed)
 
     async def _check(self, actor: Actor, host: str, step: Step) -> Check:
         try:
@@ -404,7 +404,7 @@ class Executor:
             problem = Problem(kind=ProblemKind.INTERNAL, summary=f"internal error: {type(error).__name__}: {error}")
             return Performed(ok=False, problem=problem)
 
-    async def _undo_host(self, run: _Run, host: HostPlan) -> Outcome:
+    async def _undo_host(self, run: Run, host: HostPlan) -> Outcome:
         stranger = await self._stranger(run, host, touched=True)
         if stranger is not None:
             return self._end_host(run, host, [], stranger, OutcomeState.FAILED)
@@ -427,7 +427,7 @@ class Executor:
 
     def _end_host(
         self,
-        run: _Run,
+        run: Run,
         host: HostPlan,
         results: Sequence[StepResult],
         summary: str = "",
@@ -438,7 +438,8 @@ class Executor:
         if host_state is not None:
             outcome = structs.replace(outcome, host_state=host_state)
         now = self._clock.now()
-        run.journal.write(HostEnded(time=now, outcome=outcome))
+        if host.host not in run.left_open:
+            run.journal.write(HostEnded(time=now, outcome=outcome))
         self._audit.write(audit_outcome(run.plan, host, outcome, now))
         run.listen(
             Progress(plan=run.plan.id, host=host.host, step=None, state=outcome.host_state, summary=outcome.summary)
@@ -447,7 +448,7 @@ class Executor:
 
     def _tell(
         self,
-        run: _Run,
+        run: Run,
         host: HostPlan,
         step: Step,
         summary: str,
@@ -466,22 +467,3 @@ class Executor:
                 result=result,
             )
         )
-
-
-def _result(
-    step: Step,
-    state: StepState,
-    check: Check | None,
-    summary: str | None = None,
-    performed: Performed | None = None,
-) -> StepResult:
-    return StepResult(
-        step=step.id,
-        state=state,
-        blocked=state is StepState.FAILED and check is not None and check.state is CheckState.BLOCKED,
-        summary=summary if summary is not None else check.summary if check is not None else "",
-        left=check.left if check is not None else (),
-        exit_status=performed.exit_status if performed is not None else None,
-        output=performed.output if performed is not None else "",
-        values=check.values if check is not None else {},
-    )

@@ -8,6 +8,8 @@ from datetime import datetime
 from gputop.domain.action import (
     BESIDE,
     ActionKind,
+    Check,
+    CheckState,
     Goal,
     HostActState,
     HostPlan,
@@ -18,7 +20,7 @@ from gputop.domain.action import (
     StepResult,
     StepState,
 )
-from gputop.domain.call import Watch
+from gputop.domain.call import Performed, Watch
 from gputop.domain.record import AuditEvent, AuditRecord
 
 STATE_AFTER = {
@@ -53,6 +55,26 @@ _RANK = {
 def is_settled(result: StepResult) -> bool:
     """Whether a resumed plan need not look at the step again."""
     return result.state not in (StepState.PENDING, StepState.SKIPPED)
+
+
+def step_result(
+    step: Step,
+    state: StepState,
+    check: Check | None,
+    summary: str | None = None,
+    performed: Performed | None = None,
+) -> StepResult:
+    """`check`: what the last look found. `summary`: instead of its words."""
+    return StepResult(
+        step=step.id,
+        state=state,
+        blocked=state is StepState.FAILED and check is not None and check.state is CheckState.BLOCKED,
+        summary=summary if summary is not None else check.summary if check is not None else "",
+        left=check.left if check is not None else (),
+        exit_status=performed.exit_status if performed is not None else None,
+        output=performed.output if performed is not None else "",
+        values=check.values if check is not None else {},
+    )
 
 
 def outcome_of(

@@ -14,7 +14,17 @@ from gputop.actions.device import message_lines
 from gputop.actions.device_plan import plan_power_cap, plan_reset, plan_signal
 from gputop.actions.evidence import Evidence, Work, device_keys, digest, no_answer
 from gputop.actions.gate import DIAGNOSIS_SECONDS, GATE_SECONDS
-from gputop.actions.state import act_state, data_age_seconds, describe, loss_of_job, losses_of_drain, losses_of_end
+from gputop.actions.state import (
+    OF_NO_JOB,
+    act_state,
+    data_age_seconds,
+    describe,
+    loss_of_job,
+    losses_of_drain,
+    losses_of_end,
+    losses_of_reboot,
+    of_no_job,
+)
 from gputop.actions.verify import emptiness
 from gputop.domain.action import (
     ActionKind,
@@ -392,6 +402,9 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
         if node.block is not None:
             return (), (), (node.block,), ()
         steps = ends.scheduler.reboot_steps(node, request)
+        losses = (*losses_of_reboot(evidence.host, node), *_sessions(instance))
+        blocks = of_no_job(request, evidence.host, node)
+        notes = (OF_NO_JOB,) if node.jobs else ()
     elif power is not None and instance is not None and isinstance(power, CanReboot):
         if instance.block is not None:
             return (), (), (instance.block,), ()
@@ -444,8 +457,9 @@ def _first_frame(evidence: Evidence) -> Step:
     )
 
 
-def _sessions(instance: Instance) -> tuple[Loss, ...]:
-    return tuple(loss for loss in instance.stop_losses if loss.kind is LossKind.SESSION)
+def _sessions(instance: Instance | None) -> tuple[Loss, ...]:
+    losses = instance.stop_losses if instance is not None else ()
+    return tuple(loss for loss in losses if loss.kind is LossKind.SESSION)
 
 
 def _not_drained(request: ActionRequest, evidence: Evidence, state: HostActState) -> tuple[Block, ...]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from gputop.actions.verify import ANSWERING, busy_processes, emptiness
-from gputop.domain.action import CheckState, HostActState, Loss, LossKind
+from gputop.domain.action import ActionRequest, Block, CheckState, HostActState, Loss, LossKind
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
 from gputop.domain.job import AdminState, Job, NodeState, PodFate
 from gputop.domain.reading import ProcessReading
+
+OF_NO_JOB = "Slurm reboots it as soon as its jobs have ended: what is of no job ends with it"
 
 
 def act_state(host: Host, node: NodeState | None, instance: Instance | None) -> HostActState:
@@ -66,13 +69,29 @@ def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
             name = f"{pod.namespace}/{pod.name}"
             key = f"pod {name} {pod.uid} {concern}"
             losses.append(Loss(kind=kind, summary=f"{name}: {kind.value}", user=pod.user, key=key))
-    return (*losses, *_processes(host, certain=False))
+    return (*losses, *_processes(host, certain=lambda _: False))
 
 
 def losses_of_end(host: Host, node: NodeState | None) -> tuple[Loss, ...]:
     """What ends with the host."""
     jobs = () if node is None else node.jobs
-    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host, certain=True))
+    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host, certain=lambda _: True))
+
+
+def losses_of_reboot(host: Host, node: NodeState) -> tuple[Loss, ...]:
+    """What a reboot behind the jobs of `node` waits for, and what it ends: processes of no such job."""
+    jobs = {job.id for job in node.jobs}
+    waited = (loss_of_job(job, certain=False) for job in node.jobs)
+    return (*waited, *_processes(host, certain=lambda process: process.job not in jobs))
+
+
+def of_no_job(request: ActionRequest, host: Host, node: NodeState) -> tuple[Block, ...]:
+    """Why a reboot behind the jobs of `node` must not be: something else is on its devices, or that is not known."""
+    check = emptiness(host, host.spec.policy, waited=frozenset(job.id for job in node.jobs))
+    if check.state is CheckState.DONE or request.override:
+        return ()
+    left = f"not of a job that Slurm waits for: {'; '.join(check.left)}" if check.left else check.summary
+    return (Block(kind="not-drained", summary=left, hint="drain it first, or --override REASON"),)
 
 
 def loss_of_job(job: Job, *, certain: bool) -> Loss:
@@ -80,7 +99,7 @@ def loss_of_job(job: Job, *, certain: bool) -> Loss:
     return Loss(kind=LossKind.JOB, summary=summary, user=job.user, certain=certain, key=f"job {job.id}")
 
 
-def _processes(host: Host, *, certain: bool) -> tuple[Loss, ...]:
+def _processes(host: Host, *, certain: Callable[[ProcessReading], bool]) -> tuple[Loss, ...]:
     """Those that make devices busy, each once, on however many devices it is."""
     if host.frame is None:
         return ()
@@ -89,7 +108,7 @@ def _processes(host: Host, *, certain: bool) -> tuple[Loss, ...]:
         known = found.setdefault(process.pid, process)
         if known.name is None or known.user is None:
             found[process.pid] = process
-    return tuple(_loss_of_process(process, certain=certain) for process in found.values())
+    return tuple(_loss_of_process(process, certain=certain(process)) for process in found.values())
 
 
 def _loss_of_process(process: ProcessReading, *, certain: bool) -> Loss:

@@ -16,23 +16,25 @@ ANSWERING = frozenset({LinkState.OK, LinkState.DEGRADED})
 MIB = 1024**2
 
 
-def emptiness(host: Host | None, policy: Policy, expected: Collection[str] = ()) -> Check:
+def emptiness(host: Host | None, policy: Policy, expected: Collection[str] = (), waited: Collection[str] = ()) -> Check:
     """Whether all devices of `host` are empty in its newest frame.
 
     `expected`: keys of the devices that were there when the plan was made. A device that is missing, lost or does not
-    tell its processes or its memory is not known to be empty."""
+    tell its processes or its memory is not known to be empty. `waited`: jobs that somebody else waits for, whose
+    processes may be left."""
     frame = host.frame if host is not None else None
     if host is None or frame is None or host.link.state not in ANSWERING:
         return Check(state=CheckState.UNKNOWN, summary=_silence(host))
     if doubt := _doubt(host, frame, expected):
         return Check(state=CheckState.UNKNOWN, summary=doubt)
-    left = tuple(_describe(frame, process) for process in busy_processes(frame, policy))
+    busy = busy_processes(frame, policy)
+    left = tuple(_describe(frame, process) for process in busy if process.job not in waited)
     held = tuple(
         f"GPU {device.index}: {used // MIB:,} MiB in use without a process that can be seen"
         for position, device in enumerate(frame.devices)
         if frame.value("state", position) != "excluded"
         and (used := _used(frame, position)) > policy.idle_memory_bytes
-        and not any(process.device_index == position for process in busy_processes(frame, policy))
+        and not any(process.device_index == position for process in busy)
     )
     if left or held:
         return Check(state=CheckState.NOT_DONE, summary=f"{len(left) + len(held)} left", left=left + held)

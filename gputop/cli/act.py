@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
+from gputop.cli.interrupt import run_until_signal
 
 if TYPE_CHECKING:
     from gputop.actions.acts import Acts, Proposal
+    from gputop.actions.journal import Story
     from gputop.cli.options import Selection
     from gputop.domain.action import ActionRequest, Outcome, Progress
 
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     request = _request(args, chosen)
     if isinstance(request, Exit):
         return request
-    code = asyncio.run(_act(args, chosen, request))
+    code = run_until_signal(_act(args, chosen, request))
     _remind()
     return code
 
@@ -262,21 +264,24 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
     from gputop.domain.action import Deny
     from gputop.domain.problem import Problem
 
+    def listen(progress: Progress) -> None:
+        args.begun = progress.plan  # it may have been made again
+        say_progress(args, progress)
+
     try:
-        done = await acts.carry_out(
-            proposal,
-            typed=phrase_for(proposal.plan),
-            inventory=chosen.files,
-            listen=lambda progress: say_progress(args, progress),
-        )
+        done = await acts.carry_out(proposal, typed=phrase_for(proposal.plan), inventory=chosen.files, listen=listen)
     except (AuditFailed, JournalFailed, InUse) as failure:
         return diagnostics.fail(f"{failure}: nothing was done", code=Exit.REFUSED)
     except asyncio.CancelledError:
-        diagnostics.say(f'interrupted; "gputop actions --resume {proposal.plan.id}" goes on')
+        say_interrupted(getattr(args, "begun", proposal.plan.id))
         raise
     except Stopped as failure:
         hint = 'what was begun stands in "gputop actions"'
-        return diagnostics.fail(f"stopped in the middle: {failure}", hint, code=Exit.PARTIAL)
+        diagnostics.fail(f"stopped in the middle: {failure}", hint)
+        if args.format == "json":
+            story = story_of(getattr(args, "begun", proposal.plan.id))
+            _print(args, proposal, tuple(story.outcomes.values()) if story is not None else ())
+        return Exit.PARTIAL
     match done:
         case Deny():
             _print(args, proposal, None)
@@ -294,6 +299,19 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
             return diagnostics.fail("a reason is needed: nothing was done", "--reason TEXT")
     _print(args, proposal, done)
     return exit_code(done, waited=proposal.plan.request.wait)
+
+
+def story_of(plan_id: str) -> Story | None:
+    """What the journal tells of a plan; `None`: it was not begun."""
+    from gputop.actions.journal import folder_of, read_story
+    from gputop.settings import locations
+
+    return read_story(folder_of(locations.state_folder()) / f"{plan_id}.jsonl")
+
+
+def say_interrupted(plan_id: str) -> None:
+    how = f'"gputop actions --resume {plan_id}" goes on' if story_of(plan_id) is not None else "nothing was done"
+    diagnostics.say(f"interrupted; {how}")
 
 
 def say_progress(args: argparse.Namespace, progress: Progress) -> None:

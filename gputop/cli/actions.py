@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
+from gputop.cli.interrupt import run_until_signal
 
 if TYPE_CHECKING:
     from gputop.actions.journal import Story
     from gputop.cli.options import Selection
-    from gputop.domain.action import Seen
+    from gputop.domain.action import Outcome, Seen
     from gputop.domain.record import Lease
 
 
@@ -46,15 +48,16 @@ def run(args: argparse.Namespace) -> int:
             return diagnostics.fail(f'"{wanted}" is finished', "only a finished power cap can be undone")
     if story is None:
         return diagnostics.fail(f'there is no unfinished plan "{wanted}"', '"gputop actions" lists them')
-    return _forget(story) if args.forget else asyncio.run(_finish(args, story))
+    return _forget(args, story) if args.forget else run_until_signal(_finish(args, story))
 
 
-def _forget(story: Story) -> int:
+def _forget(args: argparse.Namespace, story: Story) -> int:
     """Asks no host and needs no inventory: both may be gone."""
     from gputop import wiring
     from gputop.actions.acts import forget
     from gputop.actions.audit import AuditFailed, AuditLog, who_acts
     from gputop.actions.journal import InUse, JournalFailed
+    from gputop.cli.act import story_of
     from gputop.domain.clock import SystemClock
     from gputop.settings import locations
 
@@ -63,6 +66,7 @@ def _forget(story: Story) -> int:
         forget(story, AuditLog(wiring.audit_path(folder), who_acts()), folder, SystemClock())
     except (AuditFailed, JournalFailed, InUse) as failure:
         return diagnostics.fail(str(failure), code=Exit.REFUSED)
+    _print(args, story_of(story.plan.id) or story, ())
     return Exit.DONE
 
 
@@ -144,14 +148,18 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     from gputop.actions.audit import AuditFailed
     from gputop.actions.executor import Stopped
     from gputop.actions.journal import InUse, JournalFailed
-    from gputop.cli.act import exit_code, opened, say_progress
+    from gputop.cli.act import exit_code, opened, say_interrupted, say_progress, story_of
     from gputop.domain.action import Deny
-    from gputop.export.acts import outcomes_text
+    from gputop.domain.problem import Problem
 
     names = [host.host for host in story.plan.hosts]
     chosen = _selection(args, names, list(story.inventory))
     if isinstance(chosen, Exit):
         return chosen
+    known = {spec.name for spec in chosen.known}
+    strangers = [name for name in names if known and name not in known]
+    if strangers:
+        return diagnostics.fail(f"not in this inventory: {', '.join(strangers)}", "-f FILE, as when the plan was made")
     allowed = args.allow_actions or chosen.settings.actions.enabled
     try:
         async with opened(chosen, names, allowed=allowed) as acts:
@@ -159,12 +167,35 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
             done = await (acts.resume(story, listen=listen) if args.resume else acts.roll_back(story, listen=listen))
     except (AuditFailed, JournalFailed, InUse) as failure:
         return diagnostics.fail(str(failure), code=Exit.REFUSED)
+    except asyncio.CancelledError:
+        say_interrupted(story.plan.id)
+        raise
     except Stopped as failure:
-        return diagnostics.fail(f"stopped in the middle: {failure}", code=Exit.PARTIAL)
-    if isinstance(done, Deny):
-        return diagnostics.fail("refused: gputop is read-only", "--allow-actions", code=Exit.REFUSED)
-    print(outcomes_text(done), end="")
+        diagnostics.fail(f"stopped in the middle: {failure}")
+        now = story_of(story.plan.id) or story
+        _print(args, now, tuple(now.outcomes.values()))
+        return Exit.PARTIAL
+    match done:
+        case Deny():
+            return diagnostics.fail("refused: gputop is read-only", "--allow-actions", code=Exit.REFUSED)
+        case Problem():
+            return diagnostics.fail(done.summary, done.hint)
+    now = story_of(story.plan.id) or story
+    _print(args, now, done)
+    if now.closed is None:
+        diagnostics.say(f"{story.plan.id} is unfinished still: --resume, --roll-back or --forget it")
     return exit_code(done, waited=True)
+
+
+def _print(args: argparse.Namespace, story: Story, outcomes: Sequence[Outcome]) -> None:
+    from gputop.cli.options import formatted
+    from gputop.export.acts import act_document, outcomes_text
+
+    if args.format == "json":
+        document = {**act_document(story.plan, None, outcomes), "closed": story.closed}
+        print(formatted(document, "json"), end="")
+    elif outcomes:
+        print(outcomes_text(outcomes), end="")
 
 
 def _selection(args: argparse.Namespace, names: list[str], files: list[str]) -> Selection | Exit:

@@ -103,12 +103,12 @@ def outcomes_text(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def act_document(plan: Plan, verdict: Verdict, outcomes: Sequence[Outcome] | None) -> dict[str, Any]:
-    """The JSON of an act. `outcomes` is null when nothing was done."""
+def act_document(plan: Plan, verdict: Verdict | None, outcomes: Sequence[Outcome] | None) -> dict[str, Any]:
+    """The JSON of an act. `outcomes` is null when nothing was done, `verdict` where the guards gave theirs before."""
     return {
         "schema": SCHEMA,
         "plan": plan_document(plan),
-        "verdict": msgspec.to_builtins(verdict),
+        "verdict": None if verdict is None else msgspec.to_builtins(verdict),
         "outcomes": None if outcomes is None else msgspec.to_builtins(list(outcomes)),
     }
 

@@ -258,6 +258,8 @@ def _explain(problem: Problem, said: str) -> Problem:
     if _is_silent(said):
         summary = "the API server does not answer"
         return Problem(kind=ProblemKind.CONNECTION_REFUSED, summary=summary, detail=said)
+    if problem.kind is ProblemKind.TIMED_OUT:
+        return structs.replace(problem, summary=f"the cluster does not answer: {problem.summary}")
     if "context" in said and any(words in said for words in NO_CONTEXT):
         return Problem(kind=ProblemKind.TOOL_FAILED, summary="the kubeconfig has no such context", detail=said)
     if problem.kind is ProblemKind.TOOL_MISSING or "exit status 127" in problem.summary:

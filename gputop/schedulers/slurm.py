@@ -246,6 +246,8 @@ def _explain(problem: Problem, said: str) -> Problem:
     if any(words in said for words in SILENCES):
         summary = "slurmctld does not answer"
         return Problem(kind=ProblemKind.CONNECTION_REFUSED, summary=summary, detail=said)
+    if problem.kind is ProblemKind.TIMED_OUT:
+        return structs.replace(problem, summary=f"Slurm does not answer: {problem.summary}")
     if any(words in said for words in REFUSALS):
         summary = "Slurm does not allow this account to do that"
         hint = "let an operator or administrator of Slurm do it, or raise its AdminLevel"

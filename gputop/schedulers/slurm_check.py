@@ -114,6 +114,7 @@ def _schedulable(step: Step, node: SlurmNode) -> Check:
 
 def _rebooting(step: Step, node: SlurmNode, jobs: Sequence[Job], now: datetime) -> Check:
     before = step.before.get("booted_at", "")
+    tells = bool(before) and node.booted_at is not None
     if before and node.booted_at and node.booted_at > datetime.fromisoformat(before) + BOOT_JITTER:
         summary = f"it booted at {node.booted_at:%H:%M:%S} UTC"
         return Check(state=CheckState.DONE, summary=summary, values=_values(node))
@@ -122,6 +123,9 @@ def _rebooting(step: Step, node: SlurmNode, jobs: Sequence[Job], now: datetime) 
         return Check(state=CheckState.DONE, summary=f"it is {node.state.text}", values=_values(node))
     if step.goal is Goal.REBOOT_REQUESTED:
         return Check(state=CheckState.NOT_DONE, summary=f"no reboot is asked for ({node.state.text})")
+    if not flags and not tells:  # of a node that was just resumed
+        summary = f"Slurm does not tell whether it has booted ({node.state.text}): its boot id does"
+        return Check(state=CheckState.DONE, summary=summary, values=_values(node))
     if not flags:
         summary = f"Slurm no longer means to reboot it ({node.state.text})"
         return Check(state=CheckState.BLOCKED, summary=summary, values=_values(node))

@@ -273,17 +273,18 @@ class Machine:
         """As root, on the machine."""
         return self._enter(["sh", "-c", script])
 
-    def spawn(self, user: str = "ops") -> int:
+    def spawn(self, user: str = "ops", **environment: str) -> int:
         """A process of `user` that has a device open and runs until it is ended; its number there."""
         who = ["setpriv", "--reuid", str(OPS_ID), "--regid", str(OPS_ID), "--clear-groups"] if user == "ops" else []
+        who = ["env", *(f"{name}={value}" for name, value in environment.items()), *who]
         script = "sleep 10000 >/dev/null 2>&1 </dev/null 3</dev/nvidia0 & echo $!"
         return int(self._enter([*who, "sh", "-c", script]))
 
     def _enter(self, argv: list[str]) -> str:
-        enter = ["nsenter", "-t", str(self._init_pid()), "--mount", "--pid", "--uts", "--"]
+        enter = ["nsenter", "-t", str(self.init_pid()), "--mount", "--pid", "--uts", "--"]
         return subprocess.run([*enter, *argv], capture_output=True, text=True, check=True, timeout=20).stdout
 
-    def _init_pid(self) -> int:
+    def init_pid(self) -> int:
         """The machine's process 1, as this machine numbers it."""
         wanted = f"sshd: {self._sshd()} -D -f {self.folder}/sshd_config"
         for entry in Path("/proc").iterdir():
@@ -310,7 +311,7 @@ class Machine:
     def crash(self) -> None:
         """End it at once, and wait until it is down; its power switch boots it again."""
         downs = self.downs
-        os.kill(self._init_pid(), signal.SIGKILL)
+        os.kill(self.init_pid(), signal.SIGKILL)
         deadline = time.monotonic() + START_SECONDS
         while self.downs == downs:
             assert time.monotonic() < deadline, f"{self.name} did not go down"

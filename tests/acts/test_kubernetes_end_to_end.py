@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acts.conftest import Gputop
+from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import Machine, Machines
 from tests.acts.steps import DO, REASON, wait_for
 from tests.needs import missing
@@ -34,7 +34,7 @@ def cluster() -> Iterator[KubernetesCluster]:
     if absent:
         pytest.skip(f"needs {', '.join(absent)}: make services, and KUBEBUILDER_ASSETS naming a folder with them")
     folder = Path(tempfile.mkdtemp(prefix="gputop-kubernetes-"))
-    cluster = KubernetesCluster(folder, 4)
+    cluster = KubernetesCluster(folder, 7)
     try:
         cluster.start()
         yield cluster
@@ -156,3 +156,42 @@ def test_a_drain_whose_gputop_was_killed_goes_on_where_it_was(site: Site, gputop
     assert (site.pods(), site.is_cordoned) == (set(), True)
     [lease] = json.loads(gputop("actions", "--format", "json").stdout)["leases"]
     assert lease["standing"] == "drained"
+
+
+def test_hosts_are_evicted_one_after_the_other_where_at_once_says_so_and_none_before_the_first_is_done(
+    cluster: KubernetesCluster, machines: Machines, gputop_in_background: Background, tmp_path: Path
+) -> None:
+    names = [f"gpu{number:02d}" for number in (5, 6, 7)]
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "several"}})
+    (owner,) = cluster.create(a_controller("ReplicaSet", "train", "several"))
+    cluster.create(*(a_pod(f"free-{name}", name, "several", owner) for name in names[1:]))
+    cluster.create(
+        a_pod("kept", names[0], "several", owner, labels={"app": "kept"}), a_budget("kept", "several", 1, app="kept")
+    )
+    cluster.wait_for_pods("several/kept", *(f"several/free-{name}" for name in names[1:]))
+    cluster.wait_for_budget("several", "kept", 0)
+    for name in names:
+        machines.add(name)
+    scheduler = f"{{kind: kubernetes, context: admin, kubectl: {find('kubectl')}}}"
+    policy = POLICY.replace("policy: {", "policy: {at_once: 1, ")
+    inventory = machines.inventory(names=tuple(names), defaults=f"  scheduler: {scheduler}\n{policy}")
+    environment = {"KUBECONFIG": str(cluster.kubeconfig), "NO_PROXY": "127.0.0.1"}
+    drain = gputop_in_background("drain", "-f", inventory, *names, *DO, *REASON, **environment)
+    plans = tmp_path / "state" / "gputop" / "plans"
+    wait_for(lambda: any(plans.glob("*.jsonl")), "it was not begun", 60)
+    journal = max(plans.glob("*.jsonl"))
+    wait_for(lambda: evictions(journal) != [], "the first was not begun", 60)
+    cluster.create(a_pod("more", "gpu04", "several", owner, labels={"app": "kept"}))
+    said, _ = drain.communicate(timeout=90)
+    assert drain.returncode == 0, said
+    assert evictions(journal) == [(event, name) for name in names for event in ("began", "ended")]
+
+
+def evictions(journal: Path) -> list[tuple[str, str]]:
+    """What the journal of a plan tells of evictions: what happened, and on which host."""
+    entries = [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    steps = [
+        (entry["type"], entry.get("host"), entry.get("step") or entry.get("result", {}).get("step"))
+        for entry in entries
+    ]
+    return [(event, host) for event, host, step in steps if step == "kubernetes.drain"]

@@ -243,3 +243,85 @@ def test_a_node_that_somebody_else_drained_is_not_resumed_by_the_way(
     forced = gputop("resume", "-f", path, "slurm-3", *DO, "--override", "bob asked me to", **slurm)
     assert forced.returncode == 0, forced.stdout + forced.stderr
     wait_for(lambda: "DRAIN" not in cluster.node("gpu02"), "the node did not come back")
+
+
+def test_a_reboot_through_slurm_waits_for_jobs_and_never_ends_what_is_of_no_job_unasked(
+    cluster: SlurmCluster, machines: Machines, gputop: Gputop
+) -> None:
+    site = Site(cluster, machines, machines.add("slurm-4"), "gpu02", gputop)
+    machine = site.machine
+    job = cluster.submit("-N1", "-w", "gpu02", "--gres=gpu:8")
+    its = machine.spawn(SLURM_JOB_ID=job)
+    machine.devices(gpu__0__compute=f"{its}:2000", gpu__0__mem_used="2100")
+    waits = site.run("reboot", "--reason", "k", "--dry-run")
+    assert waits.returncode == 0, waits.stderr
+    assert f"waits  job {job} of root" in waits.stdout
+    assert f"waits  sleep (pid {its}) of ops" in waits.stdout
+    assert "note   Slurm reboots it as soon as its jobs have ended: what is of no job ends with it" in waits.stdout
+    assert "refused by not-drained" not in waits.stdout
+
+    stray = machine.spawn()
+    machine.devices(gpu__1__compute=f"{stray}:40000")
+    refused = site.run("reboot", "--reason", "k")
+    assert refused.returncode == 4, refused.stderr + refused.stdout
+    assert f"loses  sleep (pid {stray}) of ops" in refused.stdout
+    assert f"refused (not-drained): slurm-4: not of a job that Slurm waits for: GPU 1: sleep (pid {stray})" in (
+        refused.stderr
+    )
+    assert "REBOOT" not in cluster.node("gpu02")
+    asked = site.run("reboot", "--reason", "k", "--dry-run", "--override", "its owner agrees")
+    assert f"loses  sleep (pid {stray}) of ops" in asked.stdout
+    assert 'to confirm, type "slurm-4"' in asked.stdout
+
+    machine.devices(gpu__1__compute="", gpu__1__nvmlDeviceGetComputeRunningProcesses_v3__error="3")
+    unknown = site.run("reboot", "--reason", "k")
+    assert unknown.returncode == 4, unknown.stderr + unknown.stdout
+    assert "refused (not-drained): slurm-4: GPU 1 does not tell its processes" in unknown.stderr
+
+
+def test_a_reboot_through_slurm_of_a_drained_node_with_a_leftover_process_needs_a_reason_to_end_it(
+    cluster: SlurmCluster, machines: Machines, gputop: Gputop
+) -> None:
+    site = Site(cluster, machines, machines.add("slurm-5"), "gpu02", gputop)
+    left = site.machine.spawn(SLURM_JOB_ID="4711")
+    site.machine.devices(gpu__0__compute=f"{left}:2000")
+    cluster.run("scontrol", "update", "nodename=gpu02", "state=drain", "reason=Kill task failed")
+    refused = site.run("reboot", "--reason", "k")
+    assert refused.returncode == 4, refused.stderr + refused.stdout
+    assert f"loses  sleep (pid {left}) of ops" in refused.stdout
+    assert "refused (not-drained)" in refused.stderr
+    assert "REBOOT" not in cluster.node("gpu02")
+
+
+def test_a_reboot_through_slurm_is_proven_by_the_machine_itself(
+    cluster: SlurmCluster, machines: Machines, gputop: Gputop
+) -> None:
+    site = Site(cluster, machines, machines.add("slurm-6"), "gpu02", gputop)
+    before = site.machine.boot_id
+    cluster.on_reboot("gpu02", f"kill -KILL {site.machine.init_pid()}")
+    ran = site.run("reboot", "--reason", "k")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert site.machine.boot_id != before
+
+
+def test_jobs_are_canceled_by_a_plan_that_was_killed_at_the_first_of_them(
+    cluster: SlurmCluster, machines: Machines, gputop: Gputop, tmp_path: Path
+) -> None:
+    site = Site(cluster, machines, machines.add("slurm-7"), "gpu02", gputop)
+    stubborn = "trap '' TERM; sleep 600"
+    first, second, other = (cluster.submit("-N1", "-w", "gpu02", command=stubborn) for _ in range(3))
+    words = ["cancel", "-f", site.inventory, "slurm-7", "--job", first, "--job", second, "--reason", "k", *DO]
+    cancel = subprocess.Popen(
+        [sys.executable, "-m", "gputop", *words],
+        env={**os.environ, **site.environment, "XDG_STATE_HOME": str(tmp_path / "state")},
+    )
+    try:
+        wait_for(lambda: cluster.state_of_job(first) != "RUNNING", "it was not begun")
+    finally:
+        cancel.kill()
+        cancel.wait()
+    wait_for(lambda: cluster.state_of_job(first) == "", "the first was not canceled")
+    assert cluster.state_of_job(second) == "RUNNING"
+    resumed = gputop("actions", "--resume", gputop("actions").stdout.split()[1], "--allow-actions", **site.environment)
+    assert resumed.returncode == 0, resumed.stderr + resumed.stdout
+    assert [cluster.state_of_job(job) for job in (second, other)] == ["", "RUNNING"]

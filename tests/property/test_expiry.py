@@ -89,8 +89,9 @@ def test_a_plan_never_covers_more_than_a_person_has_seen(
 
 
 def _once(processes: list[ProcessReading]) -> list[ProcessReading]:
-    """One reading a pid, the first: a pid is one process at any moment."""
-    return list({one.pid: one for one in reversed(processes)}.values())
+    """One reading a pid, the first that tells its owner: a pid is one process at any moment."""
+    told = sorted(processes, key=lambda one: one.user is None)
+    return list({one.pid: one for one in reversed(told)}.values())
 
 
 @given(KINDS, PROCESSES)

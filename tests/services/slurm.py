@@ -117,15 +117,15 @@ class SlurmCluster:
         argv = ["munged", "--foreground", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket"]
         argv += [f"--pid-file={munge}/pid", f"--log-file={munge}/log", f"--seed-file={munge}/seed", "--num-threads=2"]
         self._spawn("munged", argv)
-        self._until((munge / "socket").exists, "munged")
+        self.until((munge / "socket").exists, "munged")
         self.start_controller()
         for name in self.names:
             self._spawn(name, [str(self.folder / "node")], GPUTOP_NODE=name)
-        self._until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
+        self.until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
 
     def start_controller(self) -> None:
         self._spawn("slurmctld", ["slurmctld", "-D", "-f", str(self.conf)])
-        self._until(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
+        self.until(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
 
     def stop_controller(self) -> None:
         """As a failing service: it saves its state, which a killed one would forget in part."""
@@ -152,7 +152,7 @@ class SlurmCluster:
     def submit(self, *options: str, command: str = "srun sleep 600") -> str:
         """A batch job's id, once it runs."""
         number = self.run("sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", command).strip()
-        self._until(lambda: self.state_of_job(number) == "RUNNING", f"job {number}")
+        self.until(lambda: self.state_of_job(number) == "RUNNING", f"job {number}")
         return number
 
     def state_of_job(self, number: str) -> str:
@@ -164,11 +164,11 @@ class SlurmCluster:
     def reset(self) -> None:
         """No job left and every node idle again."""
         self.run("scancel", "--user", getpass.getuser())
-        self._until(lambda: not self.run("squeue", "-h").strip(), "end of the jobs")
+        self.until(lambda: not self.run("squeue", "-h").strip(), "end of the jobs")
         for name in self.names:
             self.run("scontrol", "cancel_reboot", name, check=False)
             self.run("scontrol", "update", f"nodename={name}", "state=resume", check=False)
-        self._until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
+        self.until(lambda: self.run("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * len(self.names), "nodes")
 
     def on_reboot(self, node: str, script: str) -> None:
         """What else goes down when `node` reboots."""
@@ -253,7 +253,7 @@ class SlurmCluster:
         )
         log.close()
 
-    def _until(self, condition: object, what: str) -> None:
+    def until(self, condition: object, what: str) -> None:
         assert callable(condition)
         end = time.monotonic() + START_SECONDS
         while not condition():

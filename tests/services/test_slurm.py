@@ -248,6 +248,24 @@ async def test_a_drained_node_is_still_drained_after_its_reboot(cluster: SlurmCl
     assert node.by == "alice"
 
 
+async def test_a_reboot_of_a_node_whose_boot_time_slurm_does_not_know_is_left_to_the_proof_by_its_boot_id(
+    cluster: SlurmCluster,
+) -> None:
+    cluster.run("scontrol", "update", "nodename=gpu03", "state=down", "reason=test")
+    cluster.run("scontrol", "update", "nodename=gpu03", "state=resume")
+    slurm = scheduler(cluster)
+    node = await look(slurm, "gpu03")
+    assert node.booted_at is None, "Slurm knows it already"
+    reboot, issued = steps_of(slurm.reboot_steps(node, a_request(ActionKind.REBOOT, "gpu03")))
+    assert (await slurm.check("gpu03", reboot)).state is CheckState.NOT_DONE
+    _, check = await take(slurm, "gpu03", reboot)
+    assert check.state is CheckState.DONE
+    cluster.until(lambda: "State=IDLE " in cluster.node("gpu03"), "the node did not come back")
+    check = await slurm.check("gpu03", issued)
+    assert check.state is CheckState.DONE
+    assert check.summary == "Slurm does not tell whether it has booted (IDLE): its boot id does"
+
+
 async def test_a_refused_permission_is_told_apart_and_changes_nothing(cluster: SlurmCluster) -> None:
     if cluster.tree:
         pytest.skip("another account cannot enter the tree")

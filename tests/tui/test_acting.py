@@ -10,16 +10,18 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
-from gputop.actions.journal import unfinished
+from gputop.actions.journal import journal_of, unfinished
 from gputop.actions.lease import leases
 from gputop.domain.action import ActionKind, OutcomeState
+from gputop.domain.record import PlanOpened
 from gputop.tui.commands import COMMANDS
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.base import Dialog
 from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.screens.actions import ActionsScreen
 from gputop.tui.screens.fleet import FleetScreen
-from tests.fakes.acts import a_process
+from tests.fakes.acts import a_plan, a_process, a_request, an_evidence
+from tests.fakes.clock import START
 from tests.tui.builders import until
 from tests.tui.stage import Stage
 
@@ -316,6 +318,29 @@ async def test_a_plan_that_is_let_go_of_can_be_resumed_or_rolled_back(make: Call
         await wait_for_steps(stage, pilot, lambda: not unfinished(stage.folder))
         assert stage.machines.ran == ["mark gpu-01", "unmark gpu-01"]
         assert stage.machines.markers == {}
+
+
+@pytest.mark.parametrize("button", ["#resume", "#back"])
+async def test_a_plan_whose_hosts_another_inventory_has_is_left_alone_and_the_screen_says_so(
+    button: str, make: Callable[..., Stage]
+) -> None:
+    stage = make()
+    plan = a_plan(a_request(ActionKind.DRAIN, "gpu-99"), an_evidence("gpu-99"))
+    journal = journal_of(stage.folder, plan.id)
+    journal.write(PlanOpened(time=START, plan=plan))
+    before = journal.path.read_text()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("9")
+        await until(pilot, lambda: "Unfinished" in stage.shown())
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
+        stage.app.screen.query_one("#phrase", Input).focus()
+        await pilot.press(*"gpu-99")
+        await pilot.click(button)
+        await until(pilot, lambda: "not in this inventory: gpu-99: nothing was done" in stage.shown())
+    assert journal.path.read_text() == before
+    assert not (stage.folder / "audit.jsonl").exists()
 
 
 async def test_quitting_asks_while_an_act_is_under_way(make: Callable[..., Stage]) -> None:

@@ -10,6 +10,7 @@ from gputop.actions.desk import Desk, Work, history
 from gputop.actions.guards import phrase_for
 from gputop.actions.journal import Story, in_progress, unfinished
 from gputop.actions.lease import leases
+from gputop.domain.problem import Problem
 from gputop.tui.actions_page import Ledger, actions_lines
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
@@ -145,6 +146,8 @@ class ActionsScreen(PageScreen):
                 self.gputop.say(problem or "forgotten; its hosts stay as they are")
             case ("resume" | "back" as way, _):
                 done = await desk.go_on(story, back=way == "back")
+                if isinstance(done, Problem):
+                    done = f"{done.summary}: nothing was done"
                 if not isinstance(done, Work):
                     self.gputop.say("refused: gputop is read-only" if not isinstance(done, str) else done)
         self._read_again()

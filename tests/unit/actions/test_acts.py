@@ -171,6 +171,24 @@ async def test_what_is_new_since_a_plan_was_seen_is_named(site: Site) -> None:
     assert found.changes == ("gpu-01: python (pid 2) of dave is new",)
 
 
+async def test_a_scheduler_that_takes_its_time_does_not_make_readings_old(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe = MarkerScheduler.observe
+
+    async def slowly(self: MarkerScheduler, hosts: Sequence[Host]) -> Any:
+        await site.clock.sleep(40)
+        return await observe(self, hosts)
+
+    async def look(hosts: Sequence[str]) -> Mapping[str, Host]:
+        frame = structs.replace(site.machine.host.frame, received_at=site.clock.now())  # type: ignore[type-var]
+        return dict.fromkeys(hosts, structs.replace(site.machine.host, frame=frame))
+
+    monkeypatch.setattr(MarkerScheduler, "observe", slowly)
+    monkeypatch.setattr(site.machine, "look", look)
+    assert isinstance((await site.proposal()).verdict, Confirm)
+
+
 async def test_an_old_plan_is_not_carried_out_although_nothing_changed(site: Site) -> None:
     proposal = await site.proposal()
     await site.clock.sleep(400)

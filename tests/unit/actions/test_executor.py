@@ -268,6 +268,21 @@ async def test_hosts_that_only_wait_do_not_keep_others_from_being_begun(lab: Lab
     assert all(outcome.state is OutcomeState.PENDING for outcome in outcomes)
 
 
+async def test_a_call_that_waits_by_itself_keeps_the_others_from_being_begun(lab: Lab) -> None:
+    lab.answer = lambda host, step: NOT_DONE if host == "a" or (host, step.id) not in lab.reached else DONE
+    plan = a_plan_of(a_step(waits=True, title="evict"), hosts=tuple("abc"))
+    first, *others = await lab.executor.execute(plan)
+    assert lab.calls == [("a", "one")]
+    assert first.state is OutcomeState.PENDING
+    assert {other.summary for other in others} == {"not begun: the first host is not done"}
+
+    lab.calls.clear()
+    lab.answer = lambda host, step: NOT_DONE
+    plan = structs.replace(plan, id="plan-2", request=structs.replace(plan.request, wait=False), at_once=1)
+    await lab.executor.execute(plan)
+    assert [host for host, _ in lab.calls] == list("abc"), "where nobody waits, all are asked"
+
+
 async def test_if_the_audit_line_cannot_be_written_nothing_is_done(lab: Lab) -> None:
     (lab.folder / "audit.jsonl").mkdir()
     with pytest.raises(AuditFailed, match="cannot be written"):
@@ -484,3 +499,49 @@ async def test_an_audit_log_that_others_may_read_or_write_is_closed_to_them(lab:
     lab.audit.path.chmod(0o666)
     await lab.executor.execute(a_plan_of(a_step()))
     assert stat.S_IMODE(lab.audit.path.stat().st_mode) == 0o600
+
+
+def judged(asked: list[tuple[str, ...]], why: str | None = None) -> Callable[[Plan, HostPlan], Any]:
+    """A recheck that notes what was left each time it was asked."""
+
+    async def recheck(plan: Plan, host: HostPlan) -> str | None:
+        asked.append(tuple(step.id for step in host.steps))
+        return why
+
+    return recheck
+
+
+async def test_an_interrupted_plan_is_judged_again_once_before_its_first_call(lab: Lab) -> None:
+    asked: list[tuple[str, ...]] = []
+    story = interrupted_in(lab, a_plan_of(a_step("one"), a_watch(), a_step("two"), a_step("three")))
+    [outcome] = await lab.executor.resume(story, recheck=judged(asked))
+    assert outcome.state is OutcomeState.VERIFIED
+    assert asked == [("two", "three")]
+    assert lab.calls == [("a", "two"), ("a", "three")]
+
+
+async def test_what_a_guard_refuses_by_now_is_not_called_and_the_plan_stays_unfinished(lab: Lab) -> None:
+    story = interrupted_in(lab, a_plan_of(a_step("one", undo=a_step("undo")), a_step("two")))
+    [outcome] = await lab.executor.resume(story, recheck=judged([], "carol runs on it (not-drained)"))
+    assert (outcome.state, outcome.host_state) == (OutcomeState.FAILED, HostActState.BLOCKED)
+    assert outcome.summary == "two: not called: carol runs on it (not-drained)"
+    assert lab.calls == []
+    assert lab.records()[-1].result == "failed"
+    [story] = unfinished(lab.folder)
+    await lab.executor.roll_back(story)
+    assert lab.calls == [("a", "undo")]
+    assert unfinished(lab.folder) == []
+
+
+async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says_of_the_rest(lab: Lab) -> None:
+    for steps in (
+        (a_step("one"), a_step("reset"), a_step("back", always=True)),
+        (a_step("one"), a_step("back", goal=Goal.RUNNING)),
+    ):
+        lab.calls.clear()
+        lab.reached.clear()
+        story = interrupted_in(lab, a_plan_of(*steps))
+        await lab.executor.resume(story, recheck=judged([], "it is protected (protected)"))
+        assert lab.calls == [("a", "back")]
+        assert unfinished(lab.folder) == []
+        (lab.folder / "plans" / "plan-1.jsonl").unlink()

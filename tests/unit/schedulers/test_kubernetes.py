@@ -14,7 +14,7 @@ from gputop.domain.backend import Kubernetes
 from gputop.domain.call import CommandResult, RunOn
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.job import AdminState, NodeState, PodFate
-from gputop.domain.problem import ProblemKind
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.schedulers.kubernetes import KubernetesScheduler
 from gputop.schedulers.kubernetes_check import judge_pods
 from gputop.schedulers.kubernetes_read import (
@@ -205,6 +205,13 @@ async def test_nodes_carry_who_cordoned_them_since_when_and_whether_they_rule_th
         assert (await look(scheduler(programs(a_list(), a_node(ready=ready))))).admin is admin
     without = {**a_node(), "status": {}}
     assert (await look(scheduler(programs(a_list(), without)))).admin is AdminState.UNKNOWN
+
+
+async def test_a_kubectl_that_does_not_end_is_told_as_the_cluster_s_silence() -> None:
+    late = CommandResult(lost=Problem(kind=ProblemKind.TIMED_OUT, summary="no end within 30 s"))
+    found = await look(scheduler(Programs(("get nodes", late))))
+    assert found.block is not None
+    assert found.block.summary == "the cluster does not answer: no end within 30 s"
 
 
 @pytest.mark.parametrize("answer", [LOST, SILENT, said(""), said("[]"), said('{"items": [1]}'), said("", "oops", 1)])

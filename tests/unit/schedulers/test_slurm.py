@@ -9,7 +9,7 @@ from gputop.domain.backend import Slurm
 from gputop.domain.call import CommandResult, RunOn, Watch
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.job import AdminState, NodeState
-from gputop.domain.problem import ProblemKind
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.schedulers.slurm import SlurmScheduler
 from tests.fakes.builders import a_link
 from tests.fakes.clock import ManualClock
@@ -155,6 +155,13 @@ async def test_refusals_are_told_apart(stderr: str, exit_status: int, kind: Prob
     performed = await refusing.perform("gpu01", steps[0])
     assert performed.problem is not None
     assert (performed.ok, performed.problem.kind) == (False, kind)
+
+
+async def test_a_program_of_slurm_that_does_not_end_is_told_as_slurm_s_silence() -> None:
+    late = CommandResult(lost=Problem(kind=ProblemKind.TIMED_OUT, summary="no end within 30 s"))
+    found = await look(scheduler(Programs(("show", late), ("--json", late))))
+    assert found.block is not None
+    assert found.block.summary == "Slurm does not answer: no end within 30 s"
 
 
 async def test_a_boot_time_that_only_trembles_is_no_reboot() -> None:
