@@ -20,12 +20,14 @@ import msgspec
 from gputop import ports
 from gputop.actions.journal import InUse, locked
 from gputop.catalog.text import clean
-from gputop.domain.action import SHARING, Plan
+from gputop.domain.action import SHARING, ActionKind, Plan
 from gputop.domain.call import RunOn
 from gputop.domain.record import Holder
 from gputop.ports import Clock, Runner
 
 LOOK_SECONDS = 15.0
+LEAVE_SECONDS = 5.0
+"""A host that was switched off has no lock any more, and nobody waits for it."""
 MARGIN_SECONDS = 120.0
 """For what no deadline of a step covers: looks, connections."""
 HALF_SECONDS = 60.0
@@ -87,7 +89,7 @@ class HostLocks:
     async def leave(self, host: str, plan: Plan) -> None:
         """`plan` acts on `host` no longer. What is left behind where that fails ends by itself."""
         call = RunOn(host=host, argv=("sh", "-c", LEAVE, "sh", plan.id))
-        await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
+        await self._runner.run(call, deadline_seconds=LEAVE_SECONDS)
 
 
 @asynccontextmanager
@@ -97,7 +99,7 @@ async def held(
     """`plan` and its hosts are ours: on this machine, and on the hosts unless its act shares them. Raises `InUse` and
     `JournalFailed`."""
     with locked(state_folder, plan, shared):
-        if locks is None or plan.request.kind in SHARING:
+        if locks is None or plan.request.kind in SHARING | {ActionKind.START}:  # what is off cannot be asked
             yield
             return
         hosts = [host.host for host in plan.hosts]
