@@ -104,6 +104,10 @@ class Transport(Protocol):
         """Reach a host; an error is a value. Cancelling it leaves nothing open."""
         ...
 
+    async def shell(self, spec: HostSpec) -> tuple[str, ...] | LinkFailure:
+        """The program that gives a person a shell on the host in a terminal; nothing is run."""
+        ...
+
     def forget(self) -> None:
         """Forget waiting times and failures: a person wants it tried now."""
         ...

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gputop.domain.backend import CommandPower
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
+from gputop.domain.link import LinkFailure
 from gputop.fleet.collector import Collector
 from gputop.ports import Clock, PowerProvider, Runner, Scheduler, Source, Transport
 
@@ -199,6 +200,14 @@ def make_desk(
     )
     observer = FleetObserver(collector, clock)
 
+    by_name = {spec.name: spec for spec in specs}
+
+    async def shell_on(host: str) -> tuple[str, ...] | LinkFailure:
+        from gputop.transport.process import ProcessTransport
+
+        spec = by_name[host]
+        return await (ProcessTransport() if spec.local else transport).shell(spec)
+
     async def close() -> None:
         await runner.close()
         await transport.close()
@@ -223,6 +232,7 @@ def make_desk(
         inventory=inventory,
         may_unlock=allowed,
         simulated=simulator is not None,
+        shell_on=shell_on,
     )
 
 

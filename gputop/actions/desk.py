@@ -26,11 +26,15 @@ from gputop.domain.action import (
     StepResult,
     StepState,
 )
+from gputop.domain.link import LinkFailure
 from gputop.domain.problem import Problem
 from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.fleet.fleet import Fleet
 
 Done = tuple[Outcome, ...] | Deny | NotConfirmed | Expired | Problem
+
+FindsShell = Callable[[str], Awaitable[tuple[str, ...] | LinkFailure]]
+"""The name of a host -> the program that gives a person a shell on it."""
 
 KEPT = 50
 """Works that are over and still shown."""
@@ -78,9 +82,10 @@ class Desk:
         inventory: Sequence[str] = (),
         may_unlock: bool,
         simulated: bool = False,
+        shell_on: FindsShell | None = None,
     ) -> None:
         """`accept`: is to get every Fleet. `close`: of what the acts use. `inventory`: what the hosts came from.
-        `may_unlock`: acts were allowed at the start. `simulated`: nothing real is touched."""
+        `may_unlock`: acts were allowed at the start. `simulated`: nothing real is touched. `shell_on`: of a host."""
         self.acts = acts
         self.accept = accept
         self.state_folder = state_folder
@@ -88,6 +93,7 @@ class Desk:
         self.inventory = tuple(inventory)
         self.may_unlock = may_unlock
         self.simulated = simulated
+        self.shell_on = shell_on
         self.works: list[Work] = []
         """Oldest first."""
         self.changed: Callable[[], None] = lambda: None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import json
 import os
@@ -28,7 +29,8 @@ from gputop.sources.demo.direct import last_sample, sample_phase
 from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
 from gputop.sources.demo.messages import Message, frame, hello
 from gputop.sources.demo.ordered import FOLDER, NONE, PROGRAM, SCRIPT, ordered_frame, ordered_hello, read_orders
-from gputop.sources.demo.tools import nvidia_smi
+from gputop.sources.demo.programs import answer
+from gputop.sources.demo.prompt import Prompt
 from gputop.sources.demo.trouble import condition
 from gputop.sources.demo_server import LOOPBACK, Order, Ready
 from gputop.transport.limits import allow_open_files
@@ -36,7 +38,6 @@ from gputop.transport.limits import allow_open_files
 PATROL_SECONDS = 0.5
 """How often hosts are looked at that come or go."""
 
-EXIT_NOT_FOUND = 127
 FASTEST_SECONDS = 0.1
 
 Channel: TypeAlias = "asyncssh.SSHServerProcess[bytes]"
@@ -170,15 +171,14 @@ class _Served:
 
     async def _answer(self, channel: Channel) -> None:
         """Do what the server's shell would do with the command of a client."""
-        asked = parse_command(channel.command or "")
-        if asked is None and (said := self._look(channel.command or "")) is not None:
-            text, status = said
-            channel.stdout.write(text.encode())
-            channel.exit(status)
+        if channel.command is None:
+            await _converse(channel, Prompt(self.host.name, self._tool, echoes=channel.term_type is not None))
             return
+        asked = parse_command(channel.command)
         if asked is None:
-            channel.stderr.write(b"the demo server runs the agent of gputop only\n")
-            channel.exit(EXIT_NOT_FOUND)
+            status, said = self._look(channel.command)
+            channel.stdout.write(said.encode())
+            channel.exit(status)
             return
         size, token = asked
         channel.stdout.write(token.encode() + b"\n")
@@ -190,23 +190,27 @@ class _Served:
         await _Agent(self, channel, token, self._time, self._clock).run()
         channel.exit(0)
 
-    def _look(self, command: str) -> tuple[str, int] | None:
-        """What a program prints that only looks at the host, and its exit status; `None` for any other."""
+    def _look(self, command: str) -> tuple[int, str]:
+        """Exit status and output of a program that somebody runs to look at the host."""
         words = shlex.split(command)
         if "gputop" not in words:
-            return None
-        mark, script = words[words.index("gputop") + 1], words[-1]
+            return self._tool(words)
+        mark, argv = words[words.index("gputop") + 1], words[words.index("gputop") + 5 :]
+        facts = self.hello(self._time(self.host))["facts"]
+        if argv[-1] == "/proc/sys/kernel/random/boot_id":
+            return 0, f"{mark}\n{facts['boot_id']}\n"
+        if "boot_id" in argv[-1]:
+            return 0, f"{mark}\n{facts['boot_id']}\n{facts['machine_id']}\n"
+        if "dmesg" in argv[-1] and "dmesg -T" not in argv[-1]:
+            return 0, f"{mark}\n"  # the check before a resume: what was logged is told by frames
+        status, said = self._tool(argv)
+        return status, f"{mark}\n{said}"
+
+    def _tool(self, argv: list[str]) -> tuple[int, str]:
+        if argv[:2] == ["sh", "-c"] and argv[4:]:  # a script that finds the program and runs it
+            argv = argv[4:]
         t = self._time(self.host)
-        if "nvidia-smi" in words:
-            arguments = words[words.index("nvidia-smi") + 1 :]
-            text, status = nvidia_smi(arguments, self.hello(t), self.frame(t, 1, INTERVAL_SECONDS))
-            return f"{mark}\n{text}", status
-        facts = self.hello(t)["facts"]
-        if script == "/proc/sys/kernel/random/boot_id":
-            return f"{mark}\n{facts['boot_id']}\n", 0
-        if "boot_id" in script:
-            return f"{mark}\n{facts['boot_id']}\n{facts['machine_id']}\n", 0
-        return (f"{mark}\n", 0) if "dmesg" in script else None
+        return answer(argv, self.host, self.hello(t), self.frame(t, 1, INTERVAL_SECONDS), t)
 
     def hello(self, t: float) -> Message:
         return ordered_hello(hello(self.host, t), self.host, self.orders)
@@ -214,6 +218,26 @@ class _Served:
     def frame(self, t: float, sequence: int, interval: float) -> Message:
         self.orders = read_orders(self._orders_folder, self.host.name)
         return ordered_frame(frame(self.host, t, sequence, interval), self.host, self.orders, t)
+
+
+async def _converse(channel: Channel, prompt: Prompt) -> None:
+    """Talk to a person who opened a shell."""
+    channel.stdout.write(prompt.begin().encode())
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while not prompt.is_over:
+        try:
+            data = await channel.stdin.read(1024)
+        except asyncssh.TerminalSizeChanged:
+            continue
+        except (asyncssh.BreakReceived, asyncssh.SignalReceived):
+            channel.stdout.write(prompt.interrupted().encode())
+            continue
+        except (asyncssh.Error, OSError):
+            return
+        if not data:
+            break
+        channel.stdout.write(prompt.typed(decoder.decode(data)).encode())
+    channel.exit(prompt.status)
 
 
 class _Door(asyncssh.SSHServer):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import signal
 from asyncio.subprocess import PIPE
 
@@ -22,6 +24,9 @@ class ProcessTransport:
 
     async def locate(self, spec: HostSpec) -> Endpoint:
         return Endpoint(address="localhost")
+
+    async def shell(self, spec: HostSpec) -> tuple[str, ...]:
+        return (shutil.which(os.environ.get("SHELL") or "/bin/sh") or "/bin/sh",)
 
     async def connect(self, spec: HostSpec) -> ProcessConnection:
         return ProcessConnection()

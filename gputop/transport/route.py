@@ -18,6 +18,8 @@ class Hop(Struct, frozen=True, kw_only=True):
 
     name: str
     """As the user wrote it."""
+    spec: HostSpec
+    """What the inventory says of it; of a hop that it does not know, what holds for the host behind it."""
     resolved: Resolved
     host_keys: HostKeyPolicy
 
@@ -67,4 +69,4 @@ async def _follow(
                 return hops
             return replace(hops, summary=f"jump host {name}: {hops.summary}")
         route += hops
-    return (*route, Hop(name=spec.name, resolved=found, host_keys=spec.host_keys))
+    return (*route, Hop(name=spec.name, spec=spec, resolved=found, host_keys=spec.host_keys))

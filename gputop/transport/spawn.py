@@ -9,15 +9,23 @@ from asyncio.subprocess import Process
 from collections.abc import Mapping
 
 
-async def spawn(*argv: str, stdin: int, stdout: int, stderr: int, env: Mapping[str, str] | None = None) -> Process:
+async def spawn(
+    *argv: str,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    env: Mapping[str, str] | None = None,
+    own_session: bool = True,
+) -> Process:
     """`asyncio.create_subprocess_exec` in a session of its own. Raises `OSError` when it cannot be started.
 
     Cancelled in the middle, asyncio's own kills the program but none of those that it started, and waits for ever for a
-    pipe that it has not connected yet. This one finishes the start, and then ends all of them.
+    pipe that it has not connected yet. This one finishes the start, and then ends all of them. `own_session=False`: it
+    stays in ours, and may use our terminal.
     """
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *argv, stdin=stdin, stdout=stdout, stderr=stderr, env=env, start_new_session=True
+            *argv, stdin=stdin, stdout=stdout, stderr=stderr, env=env, start_new_session=own_session
         )
     )
     try:
@@ -25,8 +33,9 @@ async def spawn(*argv: str, stdin: int, stdout: int, stderr: int, env: Mapping[s
     except asyncio.CancelledError:
         await asyncio.wait([starting])
         if starting.exception() is None:
-            signal_group(starting.result(), signal.SIGKILL)
-            await starting.result().wait()
+            process = starting.result()
+            signal_group(process, signal.SIGKILL) if own_session else process.kill()
+            await process.wait()
         raise
 
 

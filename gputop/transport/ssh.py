@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -15,6 +16,7 @@ import asyncssh
 
 from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import NOT_RETRIED, LinkFailure, LinkState
+from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Clock
 from gputop.transport.classify import Attempt, Phase, classify, lost_session, no_shell, through_jump
 from gputop.transport.client import Client, Prompter
@@ -27,6 +29,7 @@ from gputop.transport.program import SshProgram
 from gputop.transport.reach import Proxy, connect_socket, introduced
 from gputop.transport.resolve import Resolver
 from gputop.transport.route import Hop, Route, endpoint, find_route
+from gputop.transport.shell import ssh_command
 from gputop.transport.sshconfig import SshConfig, at_port
 from gputop.transport.tunnel import Tunnel
 
@@ -137,6 +140,7 @@ class SshTransport:
         self._gate = Gate(clock, per_hop=handshakes_per_hop, total=handshakes_total, random=self._random)
         self._connect_seconds = connect_seconds
         self._login_seconds = login_seconds
+        self._ssh_program = ssh_program
         self._config = SshConfig(ssh_program)
         self._resolver = Resolver(clock)
         self._known = KnownHosts(own_known_hosts)
@@ -150,6 +154,17 @@ class SshTransport:
     async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)
         return route if isinstance(route, LinkFailure) else endpoint(route)
+
+    async def shell(self, spec: HostSpec) -> tuple[str, ...] | LinkFailure:
+        route = await find_route(spec, self._hosts, self._config)
+        if isinstance(route, LinkFailure):
+            return route
+        program = shutil.which(self._ssh_program)
+        if program is None:
+            missing = Problem(kind=ProblemKind.TOOL_MISSING, summary=f"there is no {self._ssh_program} on this machine")
+            return LinkFailure(state=LinkState.UNSUPPORTED, problem=missing)
+        command = ssh_command(program, route, self._known.own)
+        return LinkFailure(state=LinkState.UNSUPPORTED, problem=command) if isinstance(command, Problem) else command
 
     async def connect(self, spec: HostSpec) -> SshConnection | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)

@@ -9,7 +9,8 @@ import signal
 import traceback
 from asyncio import AbstractEventLoop
 from codecs import getincrementaldecoder
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO
 
 from rich.console import Console, RenderableType
@@ -17,7 +18,7 @@ from rich.control import Control
 from rich.text import Text
 from textual._compositor import ChopsUpdate
 from textual._xterm_parser import XTermParser
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import Monochrome, NoColor
 from textual.geometry import Region
@@ -143,6 +144,7 @@ class ScreenApp(App[int]):
     def __init__(self) -> None:
         super().__init__(driver_class=ScreenDriver)
         self._owed: set[Region] = set()
+        self._is_lent = False
         self._look_again: Timer | None = None
 
     end_soon: Callable[[int], None]
@@ -162,7 +164,30 @@ class ScreenApp(App[int]):
         self.end_soon(code)
         self.exit(code)
 
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """The terminal is another program's: nothing is drawn on it and no key is ours, while all else goes on.
+        Afterwards the screen is painted anew, unless an exception leads out of it: then gputop ends. Raises
+        `SuspendNotSupported` where this is no terminal. (`App.suspend` exchanges `sys.stderr`, which must not be done
+        while anything else goes on.)"""
+        driver = self._driver
+        if driver is None or not driver.can_suspend:
+            raise SuspendNotSupported("not a terminal")
+        self._suspend_signal()
+        driver.suspend_application_mode()
+        self._is_lent = True
+        try:
+            with driver.no_automatic_restart():
+                yield
+        finally:
+            self._is_lent = False
+        driver.resume_application_mode()
+        self._resume_signal()
+        self.refresh(layout=True)
+
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self._is_lent:
+            return
         if self._is_behind:
             self._put_off(screen, renderable)
             return

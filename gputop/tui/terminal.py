@@ -121,6 +121,21 @@ def ending_signals(terminal: Terminal, end: Callable[[int], None]) -> Iterator[N
             signal.signal(number, handler)
 
 
+@contextmanager
+def lent_signals() -> Iterator[None]:
+    """While another program has the terminal, its keys for signals are for that program alone."""
+
+    def unheard(number: int, frame: FrameType | None) -> None:
+        """A handler, not SIG_IGN: that one would be passed on to the program."""
+
+    before = {number: signal.signal(number, unheard) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _modes(descriptor: int) -> list[Any] | None:
     try:
         return termios.tcgetattr(descriptor)

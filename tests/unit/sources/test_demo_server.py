@@ -116,11 +116,11 @@ async def test_the_agent_ends_at_the_end_of_its_input(demo: DemoHandle) -> None:
     assert process.exit_status == 0
 
 
-async def test_only_the_agent_is_run(demo: DemoHandle) -> None:
+async def test_nothing_is_run_but_what_is_simulated_says_so(demo: DemoHandle) -> None:
     async with connect(of_kind(demo, reachable=True, silent=False)) as connection:
         ran = await connection.run("cat /etc/passwd")
     assert ran.exit_status == 127
-    assert ran.stdout == ""
+    assert ran.stdout == "cat: not found: this host is simulated by the demo of gputop\n"
 
 
 async def test_a_short_payload_is_told_by_the_exit_code(demo: DemoHandle) -> None:
