@@ -122,6 +122,28 @@ class Acts:
         self._clock = clock
         self._state_folder = state_folder
 
+    @property
+    def observer(self) -> Observer:
+        return self._observer
+
+    @property
+    def runner(self) -> Runner:
+        """For looks; nothing is changed through it but by the executor."""
+        return self._runner
+
+    @property
+    def specs(self) -> Mapping[str, HostSpec]:
+        """Of all hosts of the inventory."""
+        return self._specs
+
+    @property
+    def audit(self) -> AuditLog:
+        return self._audit
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""
         if (strange := self._strange(request.hosts)) is not None:

@@ -176,6 +176,8 @@ def _work(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: Hos
         case ActionKind.MESSAGE:
             step = tell_step("host", evidence.host.name, message_lines(request))
             return (structs.replace(step, optional=False),), (), (), ()
+        case ActionKind.BUG_REPORT:
+            return (), (), (Block(kind="not-possible", summary="a report is made with a bundle, without a plan"),), ()
 
 
 # --- the scheduler's acts ------------------------------------------------------------------------------------------

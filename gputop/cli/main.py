@@ -68,6 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     _act("ack", "note that the fatal Xids of hosts so far are known; the gate of a resume counts later ones"),
     _act("requeue", "put jobs back into the scheduler's queue"),
     Command("inspect", "gputop.cli.inspect", "print everything known of hosts", "watch", takes_hosts=True),
+    Command("bundle", "gputop.cli.bundle", "save all that can be read of hosts in one file", "watch", takes_hosts=True),
     Command(
         "actions", "gputop.cli.actions", "unfinished plans and drained hosts; resume, roll back, forget", "act", True
     ),

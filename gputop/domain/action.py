@@ -48,6 +48,8 @@ class ActionKind(StrEnum):
     """Put jobs of a scheduler back into its queue."""
     ACK = "ack"
     """Note that the fatal events of a host so far are known: the gate before a resume counts later ones."""
+    BUG_REPORT = "bug-report"
+    """Have the vendor's reporter write its report, for a bundle. It has no plan: see `gputop.bundle.bug_report`."""
 
 
 BESIDE = frozenset({ActionKind.RESET, ActionKind.SIGNAL, ActionKind.POWER_CAP, ActionKind.MESSAGE, ActionKind.ACK})

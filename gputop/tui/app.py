@@ -17,6 +17,7 @@ from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
 from gputop.tui.bindings import PaletteCommands, bindings, textual_keymap
 from gputop.tui.bridge import Feed, FleetUpdated, follow
+from gputop.tui.bundling import Bundles
 from gputop.tui.commands import COMMANDS, Command, Scope, with_keymap
 from gputop.tui.copying import row_json
 from gputop.tui.draw import remote
@@ -27,7 +28,6 @@ from gputop.tui.saving import save_picture
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.fleet import FleetScreen
 from gputop.tui.screens.page import StartScreen
-from gputop.tui.shell import Shells
 from gputop.tui.summary import Head
 from gputop.tui.terminal import ending_signals, guarded
 from gputop.tui.views import VIEWS
@@ -51,7 +51,7 @@ EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
 """What is drawn before there is a Fleet."""
 
 
-class GputopApp(Shells, inherit_bindings=False):
+class GputopApp(Bundles, inherit_bindings=False):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
     CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss", "dialogs.tcss")]

@@ -94,6 +94,7 @@ COMMANDS: tuple[Command, ...] = (
             footer=10),
     Command("row.log", "kernel log", ("L",), "Kernel log and events of the row: Xids, by bursts."),
     Command("shell", "shell", ("s",), "A shell on the host by your own ssh: in tmux beside gputop, else in its place."),
+    Command("bundle", "incident bundle", ("b",), "Save all that can be read of the marked hosts in one file."),
     Command("row.copy", "copy as JSON", ("y",), "Send the row as JSON to the terminal's clipboard."),
     Command("act.cordon", "cordon", ("C",), "Give the marked hosts no new work; what runs goes on.", acts=True),
     Command("act.resume", "resume", ("U",), "Let the marked hosts take work again.", acts=True),

@@ -1,0 +1,1 @@
+"""Incident bundles: all that can be read of hosts now, in one file."""
