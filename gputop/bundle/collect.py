@@ -61,7 +61,7 @@ async def gather(
     is_fresh = inspection is not None and inspection.host.frame is not None
     refusal = None if is_fresh else _refusal(host)
     frames, (runs, items) = await asyncio.gather(
-        _frames(acts, name, inspection.host if inspection is not None and is_fresh else None),
+        _frames(acts, name, inspection.host if inspection is not None and is_fresh else None, tell),
         _programs(acts, name, _vendors(host), refusal, tell),
     )
     return Gathered(
@@ -204,11 +204,12 @@ def _as_csv(rows: Sequence[tuple[str, ...]]) -> bytes:
     return text.getvalue().encode()
 
 
-async def _frames(acts: Acts, name: str, first: Host | None) -> list[dict[str, Any]]:
+async def _frames(acts: Acts, name: str, first: Host | None, tell: Callable[[str], None]) -> list[dict[str, Any]]:
     """`first` and those that follow; a host without a first one is not asked again."""
     found = [first] if first is not None else []
     while found and len(found) < FRAMES:
         await acts.clock.sleep(FRAME_PAUSE_SECONDS)
+        tell(f"reading {len(found) + 1} of {FRAMES}")
         seen = (await acts.observer.look([name])).get(name)
         if seen is None or seen.frame is None:
             break

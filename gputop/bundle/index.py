@@ -99,12 +99,16 @@ def index_text(index: dict[str, Any]) -> str:
         known = [f"{name.removesuffix('_version')} {value}" for name, value in host["versions"].items() if value]
         answered = "answered" if host["answered"] else "did not answer"
         lines += ["", f"{host['name']}   {answered}   link {link['state']}{why}", f"  {', '.join(known) or 'no facts'}"]
+        there = [file for file in host["files"] if file["path"] is not None]
+        for file in there:
+            below = file["path"].partition("/")[2]
+            lines.append(f"  {below}   {file['bytes']:,} bytes   {file['what']}")
+            lines += [f"      {file['problem']}"] if file["problem"] is not None else []
+        missing: dict[str, list[str]] = {}
         for file in host["files"]:
-            if file["path"] is not None:
-                below = file["path"].partition("/")[2]
-                lines.append(f"  {below}   {file['bytes']:,} bytes   {file['what']}")
-            else:
-                lines.append(f"  - {file['name']}   not there   {file['what']}")
-            if file["problem"] is not None:
-                lines.append(f"      {file['problem']}")
+            if file["path"] is None:
+                missing.setdefault(file["problem"], []).append(file["name"])
+        for why, names in missing.items():
+            lines.append(f"  not there: {', '.join(names)}")
+            lines.append(f"      {why}")
     return "\n".join(map(clean, lines)) + "\n"

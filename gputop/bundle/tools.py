@@ -122,7 +122,7 @@ def _asks(folder: str, *questions: str) -> tuple[Tool, ...]:
         words = question.split()
         name = "-".join(word.strip("-/") for word in words).replace("/", "-")
         ending = "xml" if words[-1] == "-x" else "json" if words[-1] in ("-j", "--json") else "txt"
-        found.append(Tool(f"{folder}/{name}.{ending}", f"what {words[0]} prints", tuple(words), ASK_SECONDS))
+        found.append(Tool(f"{folder}/{name}.{ending}", f"what {question} prints", tuple(words), ASK_SECONDS))
     return tuple(found)
 
 

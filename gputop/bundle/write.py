@@ -42,8 +42,13 @@ class Made(Struct, frozen=True, kw_only=True):
     answered: dict[str, bool]
     """Of each host."""
 
+    @property
+    def line(self) -> str:
+        """What there is to say about it, in one line that may be cut at its end."""
+        return f"saved {self.path.name} ({show.memory(self.size)}) in {self.path.parent}"
+
     def words(self) -> list[str]:
-        """What there is to say about it, the file first."""
+        """What there is to say about it in full, the file first."""
         count = len(self.answered)
         silent = [name for name, answered in self.answered.items() if not answered]
         missing = sum(file["problem"] is not None for host in self.index["hosts"] for file in host["files"])

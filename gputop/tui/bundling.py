@@ -71,7 +71,7 @@ class Bundles(Shells):
         finally:
             self.making = None
         if not self._tell_progress(making):
-            self.say(making.result.words()[0] if isinstance(making.result, Made) else making.result.summary)
+            self.say(making.result.line if isinstance(making.result, Made) else making.result.summary)
 
     def _tell_progress(self, making: Making) -> bool:
         """Whether a dialog shows it."""
@@ -82,7 +82,7 @@ class Bundles(Shells):
 
     async def _show_progress(self, making: Making) -> None:
         dialog = BundleProgress(making.order.hosts)
-        dialog.call_after_refresh(lambda: dialog.take(making.progress, making.result))
+        dialog.take(making.progress, making.result)
         give_up = await self.push_screen_wait(dialog)
         if give_up and making.worker is not None and making.result is None:
             making.worker.cancel()

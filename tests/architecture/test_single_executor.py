@@ -22,6 +22,8 @@ LOOKS = (
     "gputop/schedulers/",
     "gputop/power/",
     "gputop/transport/runner.py",
+    "gputop/bundle/collect.py",
+    "gputop/bundle/bug_report.py",
 )
 """Those that run programs to look; what they run is written out in them."""
 
@@ -100,11 +102,27 @@ def test_looks_never_ask_for_the_rights_of_root() -> None:
                 assert "sudo=True" not in ast.unparse(node), f"{name_of(path)}:{node.lineno}"
 
 
+def test_the_vendors_report_alone_is_run_as_root_without_a_plan() -> None:
+    """It stands behind the lock and in the audit log all the same; tests/unit/bundle proves that."""
+    shells = {
+        name_of(path)
+        for path in modules()
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "exec sudo" in node.value
+    }
+    assert shells == {"gputop/bundle/bug_report.py"}
+    callers = {name for name in calls_of("bug_report") if not name.startswith("gputop/bundle/")}
+    assert callers == set()
+    body = ast.unparse(parse(PACKAGE / "bundle" / "bug_report.py"))
+    assert body.index("acts.lock.allowed") < body.index("AuditEvent.INTENT") < body.index("_made(acts")
+
+
 def test_every_act_of_the_command_line_goes_through_the_gate() -> None:
     acts = [command for command in COMMANDS if command.act]
     assert {command.module for command in acts} == {"gputop.cli.act"}
     kinds = {command.act for command in acts}
-    assert kinds | {"hibernate"} == {kind.value for kind in ActionKind}, "an act without a command, or the reverse"
+    without_command = {"hibernate", "bug-report"}
+    assert kinds | without_command == {kind.value for kind in ActionKind}, "an act without a command, or the reverse"
     source = (PACKAGE / "cli" / "act.py").read_text(encoding="utf-8")
     assert "acts.carry_out(" in source
     assert "perform" not in source

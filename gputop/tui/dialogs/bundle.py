@@ -163,7 +163,7 @@ class BundleProgress(Dialog[bool]):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted:
+        if not self.query("#dialog-title"):  # not composed yet
             return
         look, over = self.gputop.look, sum(one.is_over for one in self._progress.values())
         note = "" if self._result is not None else f"{over} of {many(len(self._hosts), 'host')} done"
