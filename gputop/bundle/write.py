@@ -47,6 +47,11 @@ class Made(Struct, frozen=True, kw_only=True):
         """What there is to say about it, in one line that may be cut at its end."""
         return f"saved {self.path.name} ({show.memory(self.size)}) in {self.path.parent}"
 
+    def lacks(self, name: str) -> bool:
+        """Whether a host is without the file `name`."""
+        files = [file for host in self.index["hosts"] for file in host["files"] if file["name"] == name]
+        return any(file["path"] is None for file in files)
+
     def words(self) -> list[str]:
         """What there is to say about it in full, the file first."""
         count = len(self.answered)

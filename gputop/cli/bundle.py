@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from gputop.bundle.bug_report import PATH
     from gputop.cli.options import formatted, selection
     from gputop.export.write import unwritable
 
@@ -58,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(made.words()))
     answered = made.answered.values()
-    return Exit.DONE if all(answered) else Exit.PARTIAL if any(answered) else Exit.NOTHING
+    if not any(answered):
+        return Exit.NOTHING
+    is_whole = all(answered) and not (args.bug_report and made.lacks(PATH))
+    return Exit.DONE if is_whole else Exit.PARTIAL
 
 
 def _refused(chosen: Selection) -> Exit:

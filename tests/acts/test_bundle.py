@@ -49,7 +49,7 @@ def test_the_report_is_in_the_bundle_and_nothing_of_it_is_left_on_the_host(
     inventory = machines.inventory(names=("gpu-may", "gpu-may-not"))
     target = tmp_path / "b.tar.gz"
     ran = gputop("bundle", "-f", inventory, "gpu-may", "gpu-may-not", "--bug-report", "--allow-actions", "-o", target)
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == 1, ran.stderr
     assert "gpu-may: sudo -n nvidia-bug-report.sh, up to 10 min" in ran.stderr
     found = members(target)
     report = gzip.decompress(found["gpu-may/nvidia/nvidia-bug-report.log.gz"])
