@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from gputop.actions.acts import Acts
 from gputop.actions.audit import AuditLog
+from gputop.actions.raw_tools import RawTool
 from gputop.bundle.items import Item, Packed
-from gputop.bundle.tools import FIND
 from gputop.domain.action import ActionKind
 from gputop.domain.call import CommandResult, RunOn
 from gputop.domain.host import HostSpec
@@ -23,7 +23,7 @@ from gputop.transport.runner import trouble
 
 COMMAND = "sudo -n nvidia-bug-report.sh"
 """Exactly this, without arguments: an exact line in sudoers allows it."""
-PATH = "nvidia/nvidia-bug-report.log.gz"
+PATH = "tools/nvidia-bug-report.log.gz"
 WHAT = "the vendor's own report"
 
 MAKE_SECONDS = 600.0
@@ -104,7 +104,7 @@ async def _fetched(acts: Acts, host: str, place: str) -> Item:
 
 
 async def _shell(acts: Acts, host: str, script: str, *words: str, seconds: float = LOOK_SECONDS) -> CommandResult:
-    argv = ("sh", "-c", FIND, "sh", "sh", "-c", script, "sh", *words)
+    argv = RawTool(("sh", "-c", script, "sh", *words), WHAT).argv
     return await acts.runner.run(RunOn(host=host, argv=argv), deadline_seconds=seconds)
 
 

@@ -15,14 +15,15 @@ from msgspec import structs
 from gputop.actions.acts import Acts
 from gputop.actions.inspect import Inspection
 from gputop.bundle.items import Data, Gathered, Item, Lines, Progress, Text
-from gputop.bundle.tools import HOST_TOOLS, VENDOR_TOOLS, WHERE_NONE_IS_SEEN, Tool
+from gputop.bundle.tools import HOST_TOOLS, Tool, vendor_tools
+from gputop.domain.action import HostActState
 from gputop.domain.call import CommandResult
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
 from gputop.domain.problem import ProblemKind
-from gputop.domain.record import AuditEvent, AuditRecord
+from gputop.domain.record import AuditEvent, AuditRecord, Lease
 from gputop.export.document import document
-from gputop.export.inspect import inspect_document
+from gputop.export.inspect import Inspected, inspect_document
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import BUCKET_SECONDS, BUCKETS, HOST, SeriesStore
 from gputop.transport.runner import trouble
@@ -42,10 +43,15 @@ _ANSWERS = frozenset({LinkState.OK, LinkState.DEGRADED, LinkState.STALE, LinkSta
 
 
 async def gather(
-    acts: Acts, name: str, records: Sequence[AuditRecord] | str, series: SeriesStore | None, listen: Listen
+    acts: Acts,
+    name: str,
+    records: Sequence[AuditRecord] | str,
+    series: SeriesStore | None,
+    listen: Listen,
+    held: Sequence[Lease] = (),
 ) -> Gathered:
     """All of the host `name`. `records`: of the audit log, those about it, or why it cannot be read. `series`: what was
-    seen before."""
+    seen before. `held`: its leases."""
 
     def tell(doing: str) -> None:
         listen(Progress(host=name, doing=doing))
@@ -62,7 +68,7 @@ async def gather(
     refusal = None if is_fresh else _refusal(host)
     frames, (runs, items) = await asyncio.gather(
         _frames(acts, name, inspection.host if inspection is not None and is_fresh else None, tell),
-        _programs(acts, name, _vendors(host), refusal, tell),
+        _programs(acts, name, vendor_tools(host), refusal, tell),
     )
     return Gathered(
         host=name,
@@ -70,7 +76,7 @@ async def gather(
         link=host.link,
         frames=len(frames),
         versions=_versions(host),
-        items=(*_own(host, inspection, frames, records, series, acts.clock.now()), *items),
+        items=(*_own(host, inspection, frames, records, series, held, acts.clock.now()), *items),
     )
 
 
@@ -100,18 +106,21 @@ def _own(
     frames: Sequence[dict[str, Any]],
     records: Sequence[AuditRecord] | str,
     series: SeriesStore | None,
+    held: Sequence[Lease],
     now: datetime,
 ) -> list[Item]:
-    found = inspect_document(
-        host,
-        now,
-        state=inspection.state.value if inspection is not None else "unknown",
-        node=inspection.node if inspection is not None else None,
-        instance=inspection.instance if inspection is not None else None,
-        kernel=inspection.kernel if inspection is not None else None,
-        raw=(),
-        history=inspection.history[-ACTS_SHOWN:] if inspection is not None else (),
-    )
+    inspected = Inspected(host=host, state=HostActState.UNKNOWN, leases=held)
+    if inspection is not None:
+        inspected = Inspected(
+            host=host,
+            state=inspection.state,
+            node=inspection.node,
+            instance=inspection.instance,
+            kernel=inspection.kernel,
+            history=inspection.history[-ACTS_SHOWN:],
+            leases=held,
+        )
+    found = inspect_document(inspected, now)
     age = host.age_seconds(now)
     old = None if age is None or frames else f"its newest reading is {age:.0f} s old"
     what = "all that gputop knows, as gputop inspect prints it: devices, processes, scheduler, instance, link history"
@@ -228,44 +237,42 @@ def _as_line(host: Host) -> dict[str, Any]:
 # --- what programs on the host say ----------------------------------------------------------------------------------
 
 
-def _vendors(host: Host) -> list[str]:
-    seen = dict.fromkeys(device.vendor for device in host.frame.devices) if host.frame is not None else {}
-    return [vendor for vendor in seen if vendor in VENDOR_TOOLS] or [WHERE_NONE_IS_SEEN]
-
-
 async def _programs(
-    acts: Acts, name: str, vendors: Sequence[str], refusal: str | None, tell: Callable[[str], None]
+    acts: Acts, name: str, drivers: Sequence[Tool], refusal: str | None, tell: Callable[[str], None]
 ) -> tuple[bool, list[Item]]:
-    """Whether programs on the host can be run, and what they say. `refusal`: why none is run."""
+    """Whether programs on the host can be run, and what they say. `drivers`: those that ask a driver. `refusal`: why
+    none is run."""
     first, *others = HOST_TOOLS
     if refusal is None:
         answer = await _ask(acts, name, first, tell)
         if answer.exit_status is not None:
             found = await asyncio.gather(
-                _ask_in_turn(acts, name, others, tell), *(_ask_vendor(acts, name, vendor, tell) for vendor in vendors)
+                _ask_in_turn(acts, name, others, tell), _ask_drivers(acts, name, drivers, tell)
             )
             return True, [answer, *(item for its in found for item in its)]
         refusal = answer.problem or "no program can be run on it"
-    tools = [*HOST_TOOLS, *(tool for vendor in vendors for tool in VENDOR_TOOLS[vendor])]
-    return False, [_unasked(tool, refusal) for tool in tools]
+    return False, [_unasked(tool, refusal) for tool in (*HOST_TOOLS, *drivers)]
 
 
 async def _ask_in_turn(acts: Acts, name: str, tools: Sequence[Tool], tell: Callable[[str], None]) -> list[Item]:
     return [await _ask(acts, name, tool, tell) for tool in tools]
 
 
-async def _ask_vendor(acts: Acts, name: str, vendor: str, tell: Callable[[str], None]) -> list[Item]:
-    """The tools of one vendor, in turn. Once one of them hangs, the others would hang beside it in the driver."""
+async def _ask_drivers(acts: Acts, name: str, tools: Sequence[Tool], tell: Callable[[str], None]) -> list[Item]:
+    """One after the other, since each holds a lock of the driver. Once a program hangs, its other questions would hang
+    beside it."""
     items: list[Item] = []
-    hung = ""
-    for tool in VENDOR_TOOLS[vendor]:
-        if hung:
-            items.append(_unasked(tool, f"{hung} did not end: the driver may hang, and nothing more is asked of it"))
+    hung: dict[str, str] = {}
+    for tool in tools:
+        program = tool.words[0]
+        if program in hung:
+            why = f"{hung[program]} did not end: the driver may hang, and nothing more is asked of it"
+            items.append(_unasked(tool, why))
             continue
         result = await _run(acts, name, tool, tell)
         items.append(_item(tool, result))
         if _hung(result):
-            hung = tool.shown
+            hung[program] = tool.shown
     return items
 
 
@@ -303,7 +310,7 @@ def _problem(tool: Tool, result: CommandResult) -> str | None:
     if result.ok:
         return None if result.stdout.strip() else "printed nothing"
     if result.exit_status == NOT_FOUND:
-        return f"{tool.argv[0]} is not on this host"
+        return f"{tool.words[0]} is not on this host"
     if tool.in_words and result.exit_status is not None and result.stderr:
         reasons = {line.partition(": ")[2]: line for line in reversed(result.error_text.strip().splitlines())}
         return "; ".join(reversed(reasons.values()))[:SAID_CHARACTERS]

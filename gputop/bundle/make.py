@@ -11,11 +11,12 @@ from msgspec import structs
 
 from gputop.actions.acts import Acts
 from gputop.actions.audit import AuditFailed, read_records
+from gputop.actions.lease import leases
 from gputop.bundle import bug_report
 from gputop.bundle.collect import AUDIT_RECORDS, Listen, gather
 from gputop.bundle.items import Gathered, Item, Order, Progress
 from gputop.bundle.write import Known, Made, NotWritten, folder_name, write_bundle
-from gputop.domain.record import AuditRecord
+from gputop.domain.record import AuditRecord, Lease
 from gputop.fleet.series import SeriesStore
 from gputop.transport.thread import in_thread
 
@@ -25,9 +26,12 @@ HOSTS_AT_ONCE = 8
 class Bundler:
     """Makes bundles of the hosts of `acts`."""
 
-    def __init__(self, acts: Acts, *, audit_path: Path, series: SeriesStore | None, source: str) -> None:
+    def __init__(
+        self, acts: Acts, *, state_folder: Path, audit_path: Path, series: SeriesStore | None, source: str
+    ) -> None:
         """`series`: what was seen of the hosts before. `source`: as in the JSON output."""
         self._acts = acts
+        self._state_folder = state_folder
         self._audit_path = audit_path
         self._series = series
         self._source = source
@@ -40,10 +44,12 @@ class Bundler:
         it leaves no file."""
         made_at = self._acts.clock.now()
         records = await in_thread(self._records, "gputop-audit")
+        held = await in_thread(lambda: leases(self._state_folder), "gputop-leases")
         places = asyncio.Semaphore(HOSTS_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._gathered(name, order, made_at, records, places, listen)) for name in order.hosts
+                group.create_task(self._gathered(name, order, made_at, records, held, places, listen))
+                for name in order.hosts
             ]
         gathered = [task.result() for task in tasks]
         known = await self._acts.observer.known(list(self._acts.specs))
@@ -66,6 +72,7 @@ class Bundler:
         order: Order,
         made_at: datetime,
         records: Sequence[AuditRecord] | str,
+        held: Sequence[Lease],
         places: asyncio.Semaphore,
         listen: Listen,
     ) -> Gathered:
@@ -73,7 +80,9 @@ class Bundler:
         if not isinstance(records, str):
             own = [record for record in records if record.host == name][-AUDIT_RECORDS:]
         async with places:
-            found = await gather(self._acts, name, own, self._series, listen)
+            found = await gather(
+                self._acts, name, own, self._series, listen, [lease for lease in held if lease.host == name]
+            )
             if order.bug_report:
                 found = structs.replace(found, items=(*found.items, await self._report(name, made_at, found, listen)))
         listen(Progress(host=name, doing="done", is_over=True, answered=found.answered))

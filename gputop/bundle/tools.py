@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gputop.actions.raw_tools import RawTool, raw_tools
 from gputop.domain.call import RunOn
+from gputop.domain.host import Host
 
 KERNEL_LINES = 2000
 DEVICE_LINES = 1000
@@ -12,14 +14,6 @@ DEVICE_WORDS = (
     "NVRM|SXid|nvidia|amdgpu|kfd|davinci|habanalabs|xe |i915|neuron|pcieport|AER|mce:|EDAC|oom-kill|Out of memory|"
     "hung_task|soft lockup"
 )
-
-FIND = (
-    'PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/sbin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:'
-    "/opt/rocm/bin:/usr/local/Ascend/driver/tools:/usr/lib/habanatools:/opt/habanalabs/bin:/opt/xpum/bin:"
-    '/opt/aws/neuron/bin:/usr/local/neuware/bin:/opt/hyhal/bin:/opt/dtk/bin:/usr/local/corex/bin:/opt/mxdriver/bin"; '
-    'export PATH; exec "$@"'
-)
-"""A login without a terminal has a short PATH: where tools are besides."""
 
 READ_LOG = """\
 for try in 'dmesg -T' 'dmesg' 'journalctl -k -b -q -n 50000 -o short-iso --no-pager'; do
@@ -63,7 +57,7 @@ class Tool(NamedTuple):
 
     path: str
     what: str
-    argv: tuple[str, ...]
+    words: tuple[str, ...]
     seconds: float = 20.0
     in_words: str = ""
     """Of a script: what it does."""
@@ -71,10 +65,10 @@ class Tool(NamedTuple):
     @property
     def shown(self) -> str:
         """As a person would type it."""
-        return self.in_words or " ".join(self.argv)
+        return self.in_words or " ".join(self.words)
 
     def call(self, host: str) -> RunOn:
-        return RunOn(host=host, argv=("sh", "-c", FIND, "sh", *self.argv))
+        return RunOn(host=host, argv=RawTool(self.words, self.what).argv)
 
 
 def _script(text: str) -> tuple[str, ...]:
@@ -115,41 +109,24 @@ HOST_TOOLS: tuple[Tool, ...] = (
 ASK_SECONDS = 45.0
 """For one question to a driver: eight devices without persistence mode take 20 s."""
 
-
-def _asks(folder: str, *questions: str) -> tuple[Tool, ...]:
-    found = []
-    for question in questions:
-        words = question.split()
-        name = "-".join(word.strip("-/") for word in words).replace("/", "-")
-        ending = "xml" if words[-1] == "-x" else "json" if words[-1] in ("-j", "--json") else "txt"
-        found.append(Tool(f"{folder}/{name}.{ending}", f"what {question} prints", tuple(words), ASK_SECONDS))
-    return tuple(found)
-
-
-VENDOR_TOOLS: dict[str, tuple[Tool, ...]] = {
-    "nvidia": _asks(
-        "nvidia",
-        "nvidia-smi",
-        "nvidia-smi -q",
-        "nvidia-smi -q -x",
-        "nvidia-smi topo -m",
-        "nvidia-smi nvlink -s",
-        "nvidia-smi nvlink -e",
-    ),
-    "amd": _asks("amd", "amd-smi static", "amd-smi metric", "amd-smi topology", "amd-smi bad-pages", "rocm-smi -a"),
-    "huawei": _asks("huawei", "npu-smi info", "npu-smi info -l", "npu-smi info -t topo"),
-    "habana": _asks("habana", "hl-smi", "hl-smi -q"),
-    "intel": _asks("intel", "xpu-smi discovery", "xpu-smi health -l", "xpu-smi topology -m"),
-    "aws": _asks("aws", "neuron-ls", "neuron-ls -j"),
-    "google": _asks("google", "tpu-info"),
-    "mthreads": _asks("mthreads", "mthreads-gmi", "mthreads-gmi -q"),
-    "cambricon": _asks("cambricon", "cnmon", "cnmon info"),
-    "hygon": _asks("hygon", "hy-smi", "hy-smi -a"),
-    "iluvatar": _asks("iluvatar", "ixsmi", "ixsmi -q", "ixsmi topo -m"),
-    "metax": _asks("metax", "mx-smi", "mx-smi -L", "mx-smi topo -m"),
+MORE: dict[str, tuple[str, ...]] = {
+    "nvidia-smi": ("nvidia-smi -q -x", "nvidia-smi nvlink -e"),
+    "amd-smi": ("amd-smi bad-pages",),
+    "xpu-smi": ("xpu-smi health -l",),
 }
-"""By `Device.vendor`: the vendor's own tools. They are asked one after the other, since each holds a lock of the
-driver, and no further one once one of them hangs."""
+"""By program: what is asked beside the tools that are shown on demand."""
 
-WHERE_NONE_IS_SEEN = "nvidia"
-"""Whose tools are asked where no device is seen at all."""
+
+def vendor_tools(host: Host) -> list[Tool]:
+    """The tools of the vendors whose devices `host` has; of one that never told its devices, those of NVIDIA."""
+    words = [tool.words for tool in raw_tools(host)]
+    words += [
+        tuple(more.split()) for program in dict.fromkeys(each[0] for each in words) for more in MORE.get(program, ())
+    ]
+    return [_asked(each) for each in words]
+
+
+def _asked(words: tuple[str, ...]) -> Tool:
+    name = "-".join(word.strip("-/") for word in words).replace("/", "-")
+    ending = "xml" if words[-1] == "-x" else "txt"
+    return Tool(f"tools/{name}.{ending}", f"what {' '.join(words)} prints", words, ASK_SECONDS)

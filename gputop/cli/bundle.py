@@ -98,7 +98,9 @@ async def _bundle(
     order = Order(hosts=names, redact=args.redact, bug_report=args.bug_report)
     folder = locations.state_folder()
     async with opened(chosen, names, allowed=allowed) as acts:
-        bundler = Bundler(acts, audit_path=wiring.audit_path(folder), series=None, source=chosen.source)
+        bundler = Bundler(
+            acts, state_folder=folder, audit_path=wiring.audit_path(folder), series=None, source=chosen.source
+        )
         return await bundler.make(order, target, _say)
 
 

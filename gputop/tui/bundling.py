@@ -53,7 +53,13 @@ class Bundles(Shells):
 
     async def _ask_for_bundle(self, hosts: tuple[str, ...]) -> None:
         assert self.desk is not None
-        bundler = Bundler(self.desk.acts, audit_path=self.desk.audit_path, series=self.series, source=self.fleet.source)
+        bundler = Bundler(
+            self.desk.acts,
+            state_folder=self.desk.state_folder,
+            audit_path=self.desk.audit_path,
+            series=self.series,
+            source=self.fleet.source,
+        )
         wanted = await self.push_screen_wait(BundleDialog(hosts, bundler.default_name(), self.why_locked))
         if wanted is None:
             return

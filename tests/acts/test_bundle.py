@@ -52,12 +52,12 @@ def test_the_report_is_in_the_bundle_and_nothing_of_it_is_left_on_the_host(
     assert ran.returncode == 1, ran.stderr
     assert "gpu-may: sudo -n nvidia-bug-report.sh, up to 10 min" in ran.stderr
     found = members(target)
-    report = gzip.decompress(found["gpu-may/nvidia/nvidia-bug-report.log.gz"])
+    report = gzip.decompress(found["gpu-may/tools/nvidia-bug-report.log.gz"])
     assert report.startswith(b"report of gpu-may for carol@example.org\n")
     assert len(report) > 5_000_000
     index = json.loads(found["index.json"])
     its = {file["name"]: file for file in index["hosts"][1]["files"]}
-    assert its["nvidia/nvidia-bug-report.log.gz"]["problem"] == "sudo wants a password"
+    assert its["tools/nvidia-bug-report.log.gz"]["problem"] == "sudo wants a password"
     for machine in (may, may_not):
         assert machine.run("ls -d /tmp/gputop-bug-report.* 2>/dev/null || echo none") == "none\n"
     records = [
@@ -80,7 +80,7 @@ def test_in_a_redacted_bundle_the_report_is_looked_through_too(
     ran = gputop("bundle", "-f", inventory, "gpu-may", "--bug-report", "--allow-actions", "--redact", "-o", target)
     assert ran.returncode == 0, ran.stderr
     found = members(target)
-    assert found["host-1/nvidia/nvidia-bug-report.log"].startswith(b"report of host-1 for email-1\n")
+    assert found["host-1/tools/nvidia-bug-report.log"].startswith(b"report of host-1 for email-1\n")
 
 
 def test_on_real_readings_it_holds_the_devices_and_their_last_minutes(

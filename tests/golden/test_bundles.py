@@ -79,7 +79,7 @@ async def test_index(tmp_path: Path, redact: bool, screen: SnapshotAssertion) ->
     lab.silence("gpu-02")
     lab.answers["nvidia-smi topo"] = LATE
     lab.answers["lspci"] = said("", 127)
-    bundler = Bundler(lab.acts, audit_path=tmp_path / "audit.jsonl", series=None, source="ssh")
+    bundler = Bundler(lab.acts, state_folder=tmp_path, audit_path=tmp_path / "audit.jsonl", series=None, source="ssh")
     order = Order(hosts=("gpu-01", "gpu-02"), redact=redact)
     made = await lab.wait(bundler.make(order, tmp_path / "x.tar.gz", lambda _: None))
     assert isinstance(made, Made)

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from gputop.bundle.tools import HOST_TOOLS, VENDOR_TOOLS
+from gputop.bundle.tools import HOST_TOOLS, vendor_tools
+from tests.fakes.acts import a_host
 from tests.needs import need
 from tests.ssh.fleet import Fleet, inventory, new_folder
 
@@ -124,7 +125,7 @@ def test_the_index_tells_of_every_file_and_of_all_that_is_not_there(bundle: Run,
         assert file["sha256"] == hashlib.sha256(members[name]).hexdigest()
     for host in ("node-a", "node-b", "node-down"):
         its = files(index, host)
-        assert {tool.path for tool in (*HOST_TOOLS, *VENDOR_TOOLS["nvidia"])} <= set(its)
+        assert {tool.path for tool in (*HOST_TOOLS, *vendor_tools(a_host()))} <= set(its)
         assert all(file["path"] is not None or file["problem"] for file in its.values())
     assert [one["answered"] for one in index["hosts"]] == [True, True, False]
 
@@ -132,13 +133,13 @@ def test_the_index_tells_of_every_file_and_of_all_that_is_not_there(bundle: Run,
 def test_what_programs_print_is_kept_byte_for_byte_and_what_they_refuse_is_said(bundle: Run, tmp_path: Path) -> None:
     assert bundle("node-a", "--output", "here.tar.gz").returncode == 0
     members = opened(tmp_path / "here.tar.gz")
-    assert b"/home/carol/secret-project/train.py on node-a\n\377\n" in members["node-a/nvidia/nvidia-smi-q.txt"]
+    assert b"/home/carol/secret-project/train.py on node-a\n\377\n" in members["node-a/tools/nvidia-smi-q.txt"]
     assert members["node-a/kernel.log"].startswith(b"source: dmesg -T\n[Mon] node-a kernel:")
     assert members["node-a/kernel-devices.log"].count(b"\n") == 2
     its = files(json.loads(members["index.json"]), "node-a")
-    assert its["nvidia/nvidia-smi-topo-m.txt"]["problem"] == "exit status 9: cannot"
-    assert its["nvidia/nvidia-smi-nvlink-s.txt"]["problem"] == "printed nothing"
-    assert its["nvidia/nvidia-smi-q.txt"]["command"] == "nvidia-smi -q"
+    assert its["tools/nvidia-smi-topo-m.txt"]["problem"] == "exit status 9: cannot"
+    assert its["tools/nvidia-smi-nvlink-s.txt"]["problem"] == "printed nothing"
+    assert its["tools/nvidia-smi-q.txt"]["command"] == "nvidia-smi -q"
     frames = [json.loads(line) for line in members["node-a/frames.jsonl"].splitlines()]
     assert len(frames) == 3
     assert len({frame["sampled_at"] for frame in frames}) == 3
@@ -171,8 +172,8 @@ def test_a_redacted_one_names_nobody_and_its_key_lies_beside_it(bundle: Run, fle
             pattern = rb"(?<![A-Za-z0-9])" + re.escape(original.encode()) + rb"(?![A-Za-z0-9])"
             assert not re.search(pattern, content, re.IGNORECASE), (original, name)
     assert {name.partition("/")[0] for name in members} == {"index.txt", "index.json", "host-1", "host-2"}
-    assert b"on host-1\n\377\n" in members["host-1/nvidia/nvidia-smi-q.txt"]
-    assert b"user-" in members["host-1/nvidia/nvidia-smi-q.txt"]
+    assert b"on host-1\n\377\n" in members["host-1/tools/nvidia-smi-q.txt"]
+    assert b"user-" in members["host-1/tools/nvidia-smi-q.txt"]
     key = path.with_name(f"{path.name}.names.json")
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     names = json.loads(key.read_bytes())["names"]
@@ -180,8 +181,8 @@ def test_a_redacted_one_names_nobody_and_its_key_lies_beside_it(bundle: Run, fle
     assert {name for its in names.values() for name in its} >= {"carol", "10.77.0.5", "node-b", "1650022004711"}
     serial = next(pseudonym for pseudonym, its in names.items() if its == ["1650022004711"]).encode()
     for host in ("host-1", "host-2"):
-        assert b"<serial>" + serial + b"<" in members[f"{host}/nvidia/nvidia-smi-q-x.xml"]
-        assert b"Serial Number : " + serial in members[f"{host}/nvidia/nvidia-smi-q.txt"]
+        assert b"<serial>" + serial + b"<" in members[f"{host}/tools/nvidia-smi-q-x.xml"]
+        assert b"Serial Number : " + serial in members[f"{host}/tools/nvidia-smi-q.txt"]
 
 
 def test_it_never_writes_over_a_file_and_says_where_it_cannot_write(bundle: Run, tmp_path: Path) -> None:

@@ -36,5 +36,5 @@ def test_a_bundle_of_the_whole_demo_is_made_and_names_what_is_simulated() -> Non
     answered = [host["folder"] for host in index["hosts"] if host["answered"]]
     assert 3 <= len(answered) < 6, "some host of the demo is always in trouble"
     for folder in answered:
-        assert b"simulated by the demo of gputop" in members[f"{folder}/nvidia/nvidia-smi-q.txt"]
+        assert b"simulated by the demo of gputop" in members[f"{folder}/tools/nvidia-smi-q.txt"]
         assert members[f"{folder}/history.csv"].startswith(b"at,gpu,")

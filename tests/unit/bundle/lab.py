@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gputop.bundle.tools import FIND
 from gputop.domain.call import CommandResult, RunHere, RunOn
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
@@ -44,7 +43,7 @@ class Lab:
         self.stage.machines.run = self._run  # type: ignore[method-assign]
 
     async def _run(self, call: RunHere | RunOn, *, deadline_seconds: float) -> CommandResult:
-        if call.argv[:3] != ("sh", "-c", FIND):
+        if call.argv[:2] != ("sh", "-c") or len(call.argv) < 5:  # a look of the gate's
             return await self._plain(call, deadline_seconds=deadline_seconds)
         command = " ".join(call.argv[4:])
         self.asked.append(command)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gputop.bundle.collect import gather
 from gputop.bundle.items import Gathered, Item, Lines, Progress, Text
-from gputop.bundle.tools import HOST_TOOLS, VENDOR_TOOLS
+from gputop.bundle.tools import HOST_TOOLS, vendor_tools
 from gputop.domain.action import ActionKind
 from gputop.domain.link import LinkState
 from gputop.domain.reading import Device
@@ -43,12 +43,12 @@ def text(item: Item) -> str:
 async def test_each_thing_is_asked_once_and_stands_under_its_own_path(make: Callable[[], Lab]) -> None:
     lab = make()
     found = await gathered(lab)
-    expected = [tool.path for tool in (*HOST_TOOLS, *VENDOR_TOOLS["nvidia"])]
+    expected = [tool.path for tool in (*HOST_TOOLS, *vendor_tools(lab.hosts["gpu-01"]))]
     own = ["host.json", "facts.json", "frames.jsonl", "audit.jsonl"]
     assert list(items(found)) == [*own, *expected]
     assert len(lab.asked) == len(set(lab.asked)) == len(expected)
     assert found.answered
-    assert text(items(found)["nvidia/nvidia-smi-q.txt"]) == "nvidia-smi -q\n"
+    assert text(items(found)["tools/nvidia-smi-q.txt"]) == "nvidia-smi -q\n"
     frames = items(found)["frames.jsonl"].body
     assert isinstance(frames, Lines)
     assert len({frame["sampled_at"] for frame in frames.values}) == found.frames == 3
@@ -58,9 +58,9 @@ async def test_nothing_more_is_asked_of_a_driver_that_hangs_but_all_else_is(make
     lab = make()
     lab.answers["nvidia-smi -q"] = LATE
     found = await gathered(lab)
-    assert [command for command in lab.asked if command.startswith("nvidia-smi")] == ["nvidia-smi", "nvidia-smi -q"]
-    assert items(found)["nvidia/nvidia-smi-q.txt"].problem == "no end within 45 s"
-    assert items(found)["nvidia/nvidia-smi-topo-m.txt"].problem == (
+    assert [command for command in lab.asked if command.startswith("nvidia-smi")] == ["nvidia-smi -q"]
+    assert items(found)["tools/nvidia-smi-q.txt"].problem == "no end within 45 s"
+    assert items(found)["tools/nvidia-smi-topo-m.txt"].problem == (
         "not asked: nvidia-smi -q did not end: the driver may hang, and nothing more is asked of it"
     )
     assert items(found)["lspci-vv.txt"].problem is None
@@ -68,10 +68,11 @@ async def test_nothing_more_is_asked_of_a_driver_that_hangs_but_all_else_is(make
 
 async def test_one_that_was_ended_by_its_host_counts_as_hanging_too(make: Callable[[], Lab]) -> None:
     lab = make()
-    lab.answers["nvidia-smi"] = said("", 124)
+    lab.answers["nvidia-smi topo"] = said("", 124)
     found = await gathered(lab)
-    assert items(found)["nvidia/nvidia-smi.txt"].problem == "was ended at its deadline"
-    assert "not asked" in str(items(found)["nvidia/nvidia-smi-q.txt"].problem)
+    assert items(found)["tools/nvidia-smi-topo-m.txt"].problem == "was ended at its deadline"
+    assert items(found)["tools/nvidia-smi-q.txt"].problem is None
+    assert "not asked" in str(items(found)["tools/nvidia-smi-q-x.xml"].problem)
 
 
 @pytest.mark.parametrize(
