@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +13,8 @@ from gputop.domain.host import Endpoint, Host, HostSpec
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.link import LinkFailure
+from gputop.domain.problem import Problem
+from gputop.domain.question import Declined, HostKeyQuestion, LoginQuestion, PassphraseQuestion
 from gputop.domain.record import Holder
 
 
@@ -38,8 +40,9 @@ class Source(Protocol):
 
     def events(self) -> AsyncIterator[SourceEvent]: ...
 
-    def retry(self, hosts: Collection[str]) -> None:
-        """Ask these hosts again now: a waiting or refused connection is tried at once."""
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None:
+        """Ask these hosts again now: a waiting or refused connection is tried at once. `by_person`: what a person did
+        not answer before is asked again too."""
         ...
 
     async def let_go(self, hosts: Collection[str]) -> None:
@@ -95,21 +98,43 @@ class Connection(Protocol):
         ...
 
 
+class Person(Protocol):
+    """Somebody who can be asked. Cancelling a question withdraws it."""
+
+    async def accepts(self, question: HostKeyQuestion) -> bool:
+        """Whether exactly this key is the server's."""
+        ...
+
+    async def passphrase(self, question: PassphraseQuestion) -> str | None:
+        """`None`: go on without that key."""
+        ...
+
+    async def answers(self, question: LoginQuestion) -> list[str] | Declined:
+        """One answer per prompt."""
+        ...
+
+
+Told = Callable[[Problem | None], Awaitable[None]]
+"""Hears what a login waits for a person to do; `None`: it waits no more."""
+
+
 class Transport(Protocol):
     async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
         """How a host would be reached; nothing is connected to."""
         ...
 
-    async def connect(self, spec: HostSpec) -> Connection | LinkFailure:
-        """Reach a host; an error is a value. Cancelling it leaves nothing open."""
+    async def connect(self, spec: HostSpec, told: Told | None = None) -> Connection | LinkFailure:
+        """Reach a host; an error is a value. Cancelling it leaves nothing open. It may take as long as a person does:
+        `told` hears of that."""
         ...
 
     async def shell(self, spec: HostSpec) -> tuple[str, ...] | LinkFailure:
         """The program that gives a person a shell on the host in a terminal; nothing is run."""
         ...
 
-    def forget(self) -> None:
-        """Forget waiting times and failures: a person wants it tried now."""
+    def forget(self, *, by_person: bool = True) -> None:
+        """Forget waiting times and failures: it is to be tried now. `by_person`: what a person did not answer is asked
+        again too."""
         ...
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ Importing this module is cheap; asyncssh is loaded when a collector with SSH hos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.domain.link import LinkFailure
 from gputop.fleet.collector import Collector
-from gputop.ports import Clock, PowerProvider, Runner, Scheduler, Source, Transport
+from gputop.ports import Clock, Person, PowerProvider, Runner, Scheduler, Source, Transport
 
 if TYPE_CHECKING:
     from gputop.actions.acts import Acts
@@ -24,11 +25,53 @@ if TYPE_CHECKING:
     from gputop.health.xid import Catalog
     from gputop.readers.load import Recording
     from gputop.transport.runner import ProgramRunner
+    from gputop.transport.share import Shared
 
 FILES_PER_HOST = 4
 """A socket; with a ProxyCommand a pair of them, a pipe and the program."""
 FILES_BESIDE = 256
 """For ssh -G, names, keys, the agent, the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How hosts are reached: what one user of it has learned of them, and what a person has answered, holds for all."""
+
+    ssh: Shared
+    local: Shared
+
+
+def make_ways(
+    specs: Sequence[HostSpec],
+    *,
+    handshakes_per_hop: int = 8,
+    handshakes_total: int = 32,
+    clock: Clock | None = None,
+    person: Person | None = None,
+) -> Ways:
+    """`specs`: every host, since jump hosts may be named after any of them. `person`: who can be asked; `None`: nobody,
+    and a host that needs an answer says so."""
+    from gputop.transport.share import Shared
+
+    def ssh() -> Transport:
+        from gputop.transport.limits import allow_open_files
+        from gputop.transport.ssh import SshTransport
+
+        allow_open_files(FILES_PER_HOST * sum(not spec.local for spec in specs) + FILES_BESIDE)
+        return SshTransport(
+            specs,
+            clock=clock or SystemClock(),
+            handshakes_per_hop=handshakes_per_hop,
+            handshakes_total=handshakes_total,
+            person=person,
+        )
+
+    def local() -> Transport:
+        from gputop.transport.process import ProcessTransport
+
+        return ProcessTransport()
+
+    return Ways(ssh=Shared(ssh), local=Shared(local))
 
 
 def make_collector(
@@ -39,30 +82,25 @@ def make_collector(
     handshakes_total: int = 32,
     source: str = "ssh",
     clock: Clock | None = None,
+    ways: Ways | None = None,
 ) -> Collector:
     """A Collector over `specs`: local ones through a subprocess, all others over SSH.
 
     `known`: further hosts that jump hosts may be named after. `source` is what the JSON output calls it (`ssh` or
-    `demo`)."""
+    `demo`). `ways`: shared with others; it knows its hosts and limits itself."""
     from gputop.sources.agent import AgentSource
 
     clock = clock or SystemClock()
+    ways = ways or make_ways(
+        [*known, *specs], handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock
+    )
     sources: list[Source] = []
     remote = [spec for spec in specs if not spec.local]
     local = [spec for spec in specs if spec.local]
     if remote:
-        from gputop.transport.limits import allow_open_files
-        from gputop.transport.ssh import SshTransport
-
-        allow_open_files(FILES_PER_HOST * len(remote) + FILES_BESIDE)
-        transport = SshTransport(
-            [*known, *remote], clock=clock, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total
-        )
-        sources.append(AgentSource(source, transport, remote, clock))
+        sources.append(AgentSource(source, ways.ssh.take(), remote, clock))
     if local:
-        from gputop.transport.process import ProcessTransport
-
-        sources.append(AgentSource("local", ProcessTransport(), local, clock))
+        sources.append(AgentSource("local", ways.local.take(), local, clock))
     return Collector(sources, clock, catalog=xid_catalog())
 
 
@@ -90,19 +128,16 @@ def make_runner(
     handshakes_per_hop: int = 8,
     handshakes_total: int = 32,
     clock: Clock | None = None,
+    ways: Ways | None = None,
 ) -> tuple[ProgramRunner, Transport]:
-    """What runs programs here and on `specs`, and the transport under it; close both, the runner first."""
-    from gputop.transport.process import ProcessTransport
+    """What runs programs here and on `specs`, and the transport under it; close both, the runner first. `ways`: shared
+    with others."""
     from gputop.transport.runner import ProgramRunner
-    from gputop.transport.ssh import SshTransport
 
-    ssh = SshTransport(
-        specs,
-        clock=clock or SystemClock(),
-        handshakes_per_hop=handshakes_per_hop,
-        handshakes_total=handshakes_total,
+    ways = ways or make_ways(
+        specs, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock
     )
-    local = ProcessTransport()
+    ssh, local = ways.ssh.take(), ways.local.take()
     return ProgramRunner({spec.name: local if spec.local else ssh for spec in specs}, specs), ssh
 
 
@@ -188,15 +223,16 @@ def make_desk(
     handshakes_per_hop: int = 8,
     handshakes_total: int = 32,
     simulator: str | None = None,
+    ways: Ways | None = None,
 ) -> Desk:
     """Acts for a screen that shows what `collector` reads. `specs`: all hosts of the inventory. `simulator`: the demo's
-    program that stands for a scheduler; nothing real is touched then."""
+    program that stands for a scheduler; nothing real is touched then. `ways`: those of `collector`."""
     from gputop.actions.desk import Desk
     from gputop.fleet.observer import FleetObserver
 
     clock = SystemClock()
     runner, transport = make_runner(
-        specs, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock
+        specs, handshakes_per_hop=handshakes_per_hop, handshakes_total=handshakes_total, clock=clock, ways=ways
     )
     observer = FleetObserver(collector, clock)
 

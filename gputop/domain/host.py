@@ -22,6 +22,9 @@ class HostKeyPolicy(StrEnum):
     """Only keys that known_hosts holds."""
     ACCEPT_NEW = "accept-new"
     """A host never seen before is written to gputop's own known_hosts; a changed key is refused."""
+    ASK = "ask"
+    """A host never seen before waits until a person at the screen has compared its key; a changed key is refused.
+    Where nobody can be asked: as `strict`."""
 
 
 class HostSpec(Struct, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ class Link(Struct, frozen=True, kw_only=True):
     since: datetime
     """When the state was entered, UTC."""
     problem: Problem | None = None
-    """Why, for every state in `TROUBLE`."""
+    """Why, for every state in `TROUBLE`; for `connecting`: what it waits for a person to do."""
     attempts: int = 0
     """Connection attempts in a row that failed."""
     retry_at: datetime | None = None

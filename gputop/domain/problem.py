@@ -52,6 +52,8 @@ class ProblemKind(StrEnum):
     KEY_ENCRYPTED = "key-encrypted"
     KEY_UNREADABLE = "key-unreadable"
     PASSWORD_REQUIRED = "password-required"
+    ANSWER_AWAITED = "answer-awaited"
+    """No failure: the login waits for the person at the screen."""
     # host keys
     HOST_KEY_UNKNOWN = "host-key-unknown"
     HOST_KEY_CHANGED = "host-key-changed"

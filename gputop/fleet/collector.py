@@ -90,10 +90,10 @@ class Collector:
         """What the JSON output calls the source: that of the only or the first one."""
         return self._sources[0].name if self._sources else "ssh"
 
-    def retry(self, hosts: Collection[str]) -> None:
-        """Ask these hosts again now."""
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None:
+        """Ask these hosts again now. `by_person`: what a person did not answer before is asked again too."""
         for source in self._sources:
-            source.retry(hosts)
+            source.retry(hosts, by_person=by_person)
 
     async def let_go(self, hosts: Collection[str]) -> None:
         """End what runs on these hosts until they are asked again."""
@@ -128,7 +128,9 @@ class Collector:
 
     async def _next_tick(self, fleet: Fleet) -> None:
         """Sleep one tick; at the start, while answers are awaited, wake up for each small batch."""
-        eager = not fleet.hosts or any(host.frame is None and host.reported.attempts == 0 for host in fleet)
+        eager = not fleet.hosts or any(
+            host.frame is None and host.reported.attempts == 0 and host.reported.problem is None for host in fleet
+        )
         if not fleet.hosts:
             await self.inbox.waiting.wait()
         await self._clock.sleep(min(self._tick_seconds, EAGER_TICK_SECONDS) if eager else self._tick_seconds)

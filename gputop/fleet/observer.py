@@ -23,7 +23,7 @@ _MAY_RECOVER = frozenset({LinkState.DEGRADED, LinkState.STALE, LinkState.THROTTL
 class Watching(Protocol):
     """What is needed of a `Collector`."""
 
-    def retry(self, hosts: Collection[str]) -> None: ...
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None: ...
 
     async def let_go(self, hosts: Collection[str]) -> None: ...
 
@@ -53,7 +53,7 @@ class FleetObserver:
         A host that cannot be reached is given up as soon as a new attempt has failed."""
         asked = self._clock.now()
         before = await self.known(hosts)
-        self._watching.retry(hosts)
+        self._watching.retry(hosts, by_person=False)
         try:
             async with asyncio.timeout(self._look_seconds):
                 while True:

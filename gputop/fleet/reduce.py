@@ -72,7 +72,7 @@ def judged(host: Host, now: datetime) -> Link:
     match reported.state:
         case LinkState.OK:
             return _of_session(host, now)
-        case LinkState.CONNECTING if reported.attempts and host.link.state in TROUBLE:
+        case LinkState.CONNECTING if reported.attempts and host.link.state in TROUBLE and reported.problem is None:
             return host.link  # a retry in progress: the trouble stands until something better is known
         case _:
             same = host.link.state is reported.state

@@ -49,7 +49,7 @@ def themes_folder() -> Path:
 
 
 def known_hosts_file() -> Path:
-    """gputop's own known_hosts, written by `host_keys: accept-new`."""
+    """gputop's own known_hosts, written by `host_keys: accept-new` and `ask`."""
     return config_folder() / "known_hosts"
 
 

@@ -80,8 +80,8 @@ class AgentSource:
             supervisor.cancel()
             await asyncio.gather(supervisor, return_exceptions=True)
 
-    def retry(self, hosts: Collection[str]) -> None:
-        self._transport.forget()
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None:
+        self._transport.forget(by_person=by_person)
         for name in hosts:
             if (host := self._hosts.get(name)) is not None:
                 host.retry()
@@ -175,7 +175,7 @@ class _HostTask:
         if endpoint != self._endpoint:
             self._endpoint = endpoint
             await self._emit(EndpointResolved(host=self.spec.name, endpoint=endpoint))
-        connection = await self._transport.connect(self.spec)
+        connection = await self._transport.connect(self.spec, self._wait_for_person)
         if isinstance(connection, LinkFailure):
             return connection
         try:
@@ -192,6 +192,9 @@ class _HostTask:
             self._session = None
             await connection.close()
         return _failure(ProblemKind.AGENT_FAILED, "the agent ended without a reason")
+
+    async def _wait_for_person(self, problem: Problem | None) -> None:
+        await self._say(LinkState.CONNECTING, problem)
 
     async def _wait_after(self, failure: LinkFailure) -> None:
         """Say what happened; return when it is time to try again."""

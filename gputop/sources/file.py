@@ -37,7 +37,7 @@ class FileSource:
         for event in events_of(self._recordings, self._clock.now()):
             yield event
 
-    def retry(self, hosts: Collection[str]) -> None:
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None:
         """A file says the same again."""
 
     async def let_go(self, hosts: Collection[str]) -> None:

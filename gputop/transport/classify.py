@@ -56,8 +56,23 @@ class Attempt:
     """Methods the server still wanted when we had nothing left for them."""
     keys_offered: int = 0
     encrypted: list[str] = field(default_factory=list)
+    why_locked: str = ""
+    """Why the first of them stays locked; empty: nobody was asked."""
     unreadable: list[str] = field(default_factory=list)
     agent_trouble: str | None = None
+    has_person: bool = False
+    """Somebody can be asked, and is again when they say so."""
+    answers_given: int = 0
+    """Times that a person answered the server."""
+    is_asking: bool = False
+    """A person is being asked now."""
+    has_given_up: bool = False
+    """The person did not answer."""
+
+    @property
+    def was_personal(self) -> bool:
+        """The login had to do with a person."""
+        return self.is_asking or self.has_given_up or self.answers_given > 0
 
     @property
     def said_instead(self) -> str:
@@ -105,7 +120,7 @@ def classify(error: BaseException, attempt: Attempt) -> LinkFailure:
         case asyncssh.HostKeyNotVerifiable():
             return _host_key(error, attempt)
         case asyncssh.PermissionDenied():
-            return _refused(attempt)
+            return refused(attempt)
         case asyncssh.KeyExchangeFailed():
             return _failure(
                 LinkState.UNREACHABLE,
@@ -114,8 +129,18 @@ def classify(error: BaseException, attempt: Attempt) -> LinkFailure:
                 detail=error.reason,
                 hint="an old server: allow its algorithms in ssh_config (KexAlgorithms, Ciphers, HostKeyAlgorithms)",
             )
+        case asyncssh.ConnectionLost() | asyncssh.DisconnectError() | ConnectionError() if attempt.is_asking:
+            return _failure(
+                LinkState.AUTH_FAILED,
+                ProblemKind.PASSWORD_REQUIRED,
+                f"{attempt.address} ended the login while it waited for your answer",
+                detail=str(error),
+                hint="F5 asks again; its sshd waits for LoginGraceTime, mostly 2 minutes",
+            )
         case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError():
             return _lost(error, attempt)
+        case asyncssh.DisconnectError() if attempt.phase is Phase.AUTHENTICATION and attempt.answers_given:
+            return refused(attempt)
         case asyncssh.DisconnectError() if attempt.phase is Phase.AUTHENTICATION:
             return _failure(
                 LinkState.AUTH_FAILED,
@@ -184,6 +209,16 @@ def no_shell(error: asyncssh.ChannelOpenError | None) -> LinkFailure:
     )
 
 
+def no_room(channels: int, seconds: float) -> LinkFailure:
+    """As many programs as may run on one connection do."""
+    return _failure(
+        LinkState.UNSUPPORTED,
+        ProblemKind.TIMED_OUT,
+        f"{channels} programs of gputop run there, and none of them ended within {seconds:g} s",
+        hint="try again when some have ended",
+    )
+
+
 def _failure(
     state: LinkState, kind: ProblemKind, summary: str, *, detail: str | None = None, hint: str | None = None
 ) -> LinkFailure:
@@ -211,20 +246,33 @@ def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: Attempt) -> LinkFai
     )
 
 
-def _refused(attempt: Attempt) -> LinkFailure:
+def refused(attempt: Attempt) -> LinkFailure:
     """Authentication failed; the most useful reason first."""
     agent = f"; {attempt.agent_trouble}" if attempt.agent_trouble else ""
+    again = "F5 asks again; or " if attempt.has_person else ""
+    asks = "" if attempt.has_person else "; gputop's screen asks for it"
     said = attempt.banner
     if attempt.unreadable:
         said = "\n".join([*attempt.unreadable, said])
+    if attempt.answers_given or attempt.has_given_up:
+        words = "was not answered" if attempt.has_given_up else "did not take what you answered"
+        return _failure(
+            LinkState.AUTH_FAILED,
+            ProblemKind.PASSWORD_REQUIRED,
+            f"{attempt.target} wants a password or a code, and {words}",
+            detail=said,
+            hint=f"{again}set up a key for it: ssh-copy-id{_port(attempt)}",
+        )
     if attempt.encrypted:
         path = attempt.encrypted[0]
         return _failure(
             LinkState.AUTH_FAILED,
             ProblemKind.KEY_ENCRYPTED,
-            f"the key {path} needs a passphrase",
+            f"the key {path} is locked: {attempt.why_locked}"
+            if attempt.why_locked
+            else f"the key {path} needs a passphrase",
             detail=said,
-            hint=f"ssh-add {path}{agent}",
+            hint=f"{again}ssh-add {path}{asks}{agent}",
         )
     wants_words = any(method != "publickey" for method in attempt.asked)
     if wants_words and ("publickey" not in attempt.asked or not attempt.keys_offered):
@@ -234,7 +282,7 @@ def _refused(attempt: Attempt) -> LinkFailure:
             ProblemKind.PASSWORD_REQUIRED,
             f"{attempt.target} wants a password or a code{after}",
             detail=said,
-            hint=f"set up a key for it: ssh-copy-id{_port(attempt)}{agent}",
+            hint=f"set up a key for it: ssh-copy-id{_port(attempt)}{asks}{agent}",
         )
     if attempt.unreadable and not attempt.keys_offered:
         return _failure(

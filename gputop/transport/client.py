@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import asyncssh
 
 from gputop.domain.host import HostKeyPolicy
 from gputop.domain.problem import Problem, ProblemKind
+from gputop.domain.question import Declined
+from gputop.transport.asking import Interview
 from gputop.transport.classify import Attempt, Phase
 from gputop.transport.hostkeys import Entry, Judgement, KnownHosts, Verdict, judge, judge_authority, rejection
+from gputop.transport.needed import AnotherAsks, LockedKey, NewHostKey, PersonNeeded
 from gputop.transport.route import Hop
 
 BANNER_CHARS = 2048
-
-
-class Prompter(Protocol):
-    """Asks a person what a server wants to know."""
-
-    async def answers(
-        self, host: str, title: str, text: str, questions: Sequence[tuple[str, bool]]
-    ) -> list[str] | None:
-        """One answer per question (its words, and whether the answer may be seen); `None`: the person gave up.
-
-        All words come from the server and are untrusted."""
-        ...
+SAID_CHARS = 4096
+KBDINT = "keyboard-interactive"
+LOGIN_TRIES = 3
+"""Answers that a server may refuse, as with ssh."""
+ANSWERED_SECONDS = 120.0
+"""For what follows an answer: it may be a button on a telephone, for which a server waits this long."""
 
 
 class Client(asyncssh.SSHClient):
@@ -39,8 +36,12 @@ class Client(asyncssh.SSHClient):
         known: KnownHosts,
         *,
         timer: asyncio.Timeout,
-        prompter: Prompter | None = None,
+        interview: Interview | None = None,
+        step_aside: Callable[[], Awaitable[None]] | None = None,
+        sealed: Sequence[str] = (),
     ) -> None:
+        """`timer`: of the login. `interview`: its way to a person; `step_aside` gives up the places that others need,
+        before one is asked. `sealed`: key files that show nothing before their passphrase is known."""
         self.attempt = attempt
         self.connection: asyncssh.SSHClientConnection | None = None
         self.ended: tuple[Exception | None] | None = None
@@ -48,13 +49,17 @@ class Client(asyncssh.SSHClient):
         self._hop = hop
         self._known = known
         self._timer = timer
-        self._prompter = prompter
-        resolved = hop.resolved
-        self._name = resolved.host_key_alias or resolved.hostname
-        self._port = 22 if resolved.host_key_alias else resolved.port
-        self.entries: list[Entry] = known.entries(self._name, self._port, resolved.known_hosts)
+        self._interview = interview
+        self._step_aside = step_aside
+        self._sealed = sealed
+        self._name, self._port = hop.known_as
+        self.entries: list[Entry] = known.entries(self._name, self._port, hop.resolved.known_hosts)
         self._accepted: asyncssh.SSHKey | None = None
-        self._given_up = False
+        self._tries = 0
+        self._last_method = ""
+        self._is_refused = False
+        self._said: list[str] = []
+        """Words of the server that came without a question."""
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self.connection = conn
@@ -73,7 +78,12 @@ class Client(asyncssh.SSHClient):
         verdict = judge(self.entries, algorithm, blob)
         if verdict.judgement is Judgement.TRUSTED:
             return True
-        if verdict.judgement is Judgement.UNKNOWN and self._hop.host_keys is HostKeyPolicy.ACCEPT_NEW:
+        policy = self._hop.host_keys
+        if verdict.judgement is Judgement.UNKNOWN and policy is HostKeyPolicy.ASK and self._interview is not None:
+            self._reject(verdict, algorithm, blob)  # once it is proved that the server holds it
+            self._accepted = key
+            return True
+        if verdict.judgement is Judgement.UNKNOWN and policy is HostKeyPolicy.ACCEPT_NEW:
             self._accepted = key
             return True
         return self._reject(verdict, algorithm, blob)
@@ -95,13 +105,20 @@ class Client(asyncssh.SSHClient):
             bad_lines=self._known.bad_lines(resolved.known_hosts),
             add_to=next(iter(resolved.known_hosts), str(self._known.own)),
             direct=self.attempt.jump is None and not self.attempt.proxy and resolved.host_key_alias is None,
+            policy=self._hop.host_keys,
+            has_person=self._interview is not None,
         )
         return False
 
     def begin_auth(self, username: str) -> None:
         self.attempt.phase = Phase.AUTHENTICATION
-        if self._accepted is not None:  # only now has the server proved that it holds the key
-            self._keep(self._accepted)
+        key = self._accepted
+        if key is None:
+            return
+        # Only now has the server proved that it holds the key.
+        if self._hop.host_keys is HostKeyPolicy.ASK:
+            raise PersonNeeded(NewHostKey(key.algorithm.decode(), key.public_data))
+        self._keep(key)
 
     def _keep(self, key: asyncssh.SSHKey) -> None:
         """A new key that cannot be remembered is not accepted: the next login would accept any other one."""
@@ -120,37 +137,75 @@ class Client(asyncssh.SSHClient):
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
         self.attempt.banner = (self.attempt.banner + msg)[-BANNER_CHARS:]
+        self._said.append(msg[-BANNER_CHARS:])
 
     def public_key_auth_requested(self) -> None:
+        """The server took no key so far."""
+        if self._sealed:
+            raise PersonNeeded(LockedKey(self._sealed[0]))
         self.attempt.asked.append("publickey")
 
     async def password_auth_requested(self) -> str | None:
-        answers = await self._ask("password", "", "", [(f"Password for {self.attempt.target}: ", False)])
+        if not await self._may_ask("password"):
+            return None
+        answers = await self._ask("", [("Password", False)])
         return answers[0] if answers else None
 
-    def kbdint_auth_requested(self) -> str | None:
-        if self._prompter is None or self._given_up:
-            self.attempt.asked.append("keyboard-interactive")
-            return None
-        return ""
+    async def kbdint_auth_requested(self) -> str | None:
+        return "" if await self._may_ask(KBDINT) else None
 
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
-        if not prompts:
-            return []
-        return await self._ask("keyboard-interactive", name, instructions, prompts)
+        words = "\n".join(part for part in (name, instructions) if part.strip())
+        if prompts:
+            return await self._ask(words, prompts)
+        if words and self._interview is not None:
+            self._said.append(words)
+            await self._interview.tell(words)
+            self._give_time()
+        return []
 
-    async def _ask(self, method: str, title: str, text: str, questions: Sequence[tuple[str, bool]]) -> list[str] | None:
-        """A person may take as long as the server allows: our own limit does not run meanwhile."""
-        if self._prompter is None or self._given_up:
+    async def _may_ask(self, method: str) -> bool:
+        """Whether a person can answer now. Ends the login while another one asks."""
+        self._is_refused = method == self._last_method
+        if self._interview is None or self.attempt.has_given_up or self._tries >= LOGIN_TRIES:
             self.attempt.asked.append(method)
+            return False
+        if not await self._interview.begin():
+            self.attempt.asked.append(method)
+            raise PersonNeeded(AnotherAsks())
+        self._tries += 1
+        self._last_method = method
+        return True
+
+    async def _ask(self, words: str, prompts: Sequence[tuple[str, bool]]) -> list[str] | None:
+        """A person may take as long as the server allows: our own limit does not run meanwhile, nor does anybody else
+        wait for our place."""
+        assert self._interview is not None
+        self._limit(None)
+        if self._step_aside is not None:
+            await self._step_aside()
+        text = "\n".join([*self._said, words])[-SAID_CHARS:]
+        self._said.clear()
+        self.attempt.is_asking = True
+        answers = await self._interview.answers(
+            text, prompts, is_kbdint=self._last_method == KBDINT, was_refused=self._is_refused
+        )
+        self.attempt.is_asking = False
+        self._is_refused = False
+        self._give_time()
+        if isinstance(answers, Declined):
+            self.attempt.has_given_up = True
+            self._interview.decline(answers)
             return None
-        until = self._timer.when()
-        self._timer.reschedule(None)
-        answers = await self._prompter.answers(self._hop.name, title, text, questions)
-        self._timer.reschedule(until and asyncio.get_running_loop().time() + self.attempt.limit_seconds)
-        if answers is None:
-            self._given_up = True
-            self.attempt.asked.append(method)
+        self.attempt.answers_given += 1
         return answers
+
+    def _give_time(self) -> None:
+        self.attempt.limit_seconds = ANSWERED_SECONDS
+        self._limit(asyncio.get_running_loop().time() + ANSWERED_SECONDS)
+
+    def _limit(self, when: float | None) -> None:
+        with suppress(RuntimeError):  # its time is over already, and with it the login
+            self._timer.reschedule(when)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from platformdirs import user_config_path
 
+from gputop.domain.host import HostKeyPolicy
 from gputop.domain.problem import Problem, ProblemKind
 
 SSH_PORT = 22
@@ -164,7 +165,7 @@ def file_name(host: str, port: int) -> str:
 
 
 def own_known_hosts() -> Path:
-    """Where gputop itself keeps the keys that `accept-new` accepted."""
+    """Where gputop itself keeps the keys that `accept-new` accepted, or a person."""
     return user_config_path("gputop") / "known_hosts"
 
 
@@ -228,9 +229,12 @@ def rejection(
     bad_lines: Sequence[str],
     add_to: str,
     direct: bool,
+    policy: HostKeyPolicy,
+    has_person: bool,
 ) -> Problem:
     """Why the key is not taken, and what to do. `checking` is StrictHostKeyChecking as `ssh -G` has it; `add_to`: the
-    known_hosts file for new keys; `direct`: `host` can be reached under this name from here."""
+    known_hosts file for new keys; `direct`: `host` can be reached under this name from here; `has_person`: somebody
+    can be asked."""
     shown = f"{algorithm} {fingerprint(blob)}"
     name = file_name(host, port)
     place = verdict.entry.place if verdict.entry else ""
@@ -253,8 +257,10 @@ def rejection(
             hint = "do not log in; ask whoever revoked it"
         case _:
             kind, summary = ProblemKind.HOST_KEY_UNKNOWN, f"host key not known: {shown}"
-            hint = f"compare it with the server's own, then: {add}; or set host_keys: accept-new"
-            if checking in ("accept-new", "false"):
+            hint = f"compare it with the server's own, then: {add}; or set host_keys: ask"
+            if policy is HostKeyPolicy.ASK:
+                hint = "F5 asks again" if has_person else "gputop's screen shows it and asks: start gputop HOST"
+            elif checking in ("accept-new", "false"):
                 said = {"false": "no"}.get(checking, checking)
                 hint = f"ssh_config says StrictHostKeyChecking {said}; for gputop set host_keys: accept-new"
     return Problem(kind=kind, summary=summary, detail="\n".join(detail), hint=hint)

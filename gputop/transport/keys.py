@@ -1,6 +1,7 @@
 """The keys we can offer: files, certificates, the agent.
 
-A private key is read and checked once, however many hosts take it.
+A private key is read and checked once, however many hosts take it. One with a passphrase is offered by its public half:
+only when a server takes it, its passphrase is needed, as with ssh.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import binascii
 import copy
 import os
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +18,9 @@ from dataclasses import dataclass, field
 import asyncssh
 
 from gputop.transport.limits import TOO_MANY_FILES
+from gputop.transport.needed import LockedKey, PersonNeeded
 from gputop.transport.sshconfig import Resolved
+from gputop.transport.thread import in_thread
 
 AGENT_LIMIT_SECONDS = 5.0
 REFRESH_AGENT = 'in tmux: eval "$(tmux show-environment -s SSH_AUTH_SOCK)", then start gputop again'
@@ -24,8 +28,12 @@ REFRESH_AGENT = 'in tmux: eval "$(tmux show-environment -s SSH_AUTH_SOCK)", then
 
 _Stamp = tuple[int, int] | None
 
-AskPassphrase = Callable[[str], str | None]
-"""Path of a private key -> its passphrase, or `None` to go without that key."""
+MayAsk = Callable[[str], bool]
+"""Path of a private key -> whether somebody may be asked for its passphrase."""
+
+
+def _nobody(path: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +56,33 @@ class Offer:
 
     pairs: list[asyncssh.SSHKeyPair] = field(default_factory=list)
     encrypted: list[str] = field(default_factory=list)
-    """Key files left out because they need a passphrase."""
+    """Key files left out because they need a passphrase that nobody gives."""
+    sealed: list[str] = field(default_factory=list)
+    """Key files with a passphrase that show nothing without it: for when the server takes no other."""
     unreadable: list[str] = field(default_factory=list)
     """`path: why` of key files left out."""
     agent_trouble: str | None = None
     """Why the agent named by the environment or ssh_config could not be asked."""
 
 
+class LockedPair(asyncssh.SSHKeyPair):
+    """The public half of a key whose private half needs a passphrase. To sign with it ends the login."""
+
+    def __init__(self, path: str, public: asyncssh.SSHKey, certificate: asyncssh.SSHCertificate | None = None) -> None:
+        algorithms = public.sig_algorithms
+        super().__init__(
+            public.algorithm, public.algorithm, algorithms, algorithms, public.public_data, None, certificate
+        )
+        self._path = path
+
+    async def sign_async(self, data: bytes) -> bytes:
+        raise PersonNeeded(LockedKey(self._path))
+
+
 class Keyring:
     """Reads key files, each once."""
 
-    def __init__(self, ask_passphrase: AskPassphrase | None = None) -> None:
-        self._ask_passphrase = ask_passphrase
+    def __init__(self) -> None:
         self._files: dict[str, tuple[tuple[_Stamp, _Stamp], KeyFile]] = {}
 
     def load(self, path: str, *, chosen: bool) -> KeyFile | None:
@@ -73,11 +96,32 @@ class Keyring:
         known = self._files.get(path)
         # One that cannot be read is tried again: its rights may have been corrected, which no stamp shows.
         if known is None or known[0] != stamp or known[1].unreadable:
-            known = self._files[path] = (stamp, _read(path, self._ask_passphrase))
+            known = self._files[path] = (stamp, _read(path))
         return known[1]
 
+    def is_locked(self, path: str) -> bool:
+        """Whether the key in `path` needs a passphrase that was not given yet."""
+        file = self.load(path, chosen=False)
+        return file is not None and file.encrypted
+
+    async def unlock(self, path: str, passphrase: str) -> str | None:
+        """Open the key in `path` and keep it, decrypted, in memory; why that fails, in asyncssh's words, else `None`.
+
+        In a thread: deriving the key from a passphrase takes a tenth of a second, or many."""
+        try:
+            stamp = _stamp(path), _stamp(f"{path}-cert.pub")
+            key = await in_thread(lambda: asyncssh.read_private_key(path, passphrase), "gputop-key")
+        except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+            return str(error)
+        except OSError as error:
+            return error.strerror or "cannot be read"
+        certificate = _certificate(f"{path}-cert.pub")
+        file = KeyFile(path=path, key=key, certificate=certificate, public=key.public_data)
+        self._files[path] = (stamp, file)
+        return None
+
     @asynccontextmanager
-    async def offer(self, resolved: Resolved) -> AsyncIterator[Offer]:
+    async def offer(self, resolved: Resolved, may_ask: MayAsk = _nobody) -> AsyncIterator[Offer]:
         """The keys for one login. The agent's keys work only inside.
 
         In OpenSSH's order: the agent's that belong to an identity file, other ones of the agent, then files; but keys
@@ -106,8 +150,13 @@ class Keyring:
                     for certificate in _of(file, certificates):
                         local += asyncssh.load_keypairs([(file.key, certificate)])[:1]
                     local += asyncssh.load_keypairs([file.key])
-                elif file.encrypted:
+                elif file.encrypted and not may_ask(file.path):
                     offer.encrypted.append(file.path)
+                elif file.encrypted and (public := _public_key(file.public)) is not None:
+                    local += [LockedPair(file.path, public, certificate) for certificate in _of(file, certificates)]
+                    local.append(LockedPair(file.path, public))
+                elif file.encrypted:
+                    offer.sealed.append(file.path)
             others = [] if resolved.identities_only else list(by_public.values())
             if resolved.identities_chosen:
                 offer.pairs = [*mine, *local, *others]
@@ -143,7 +192,7 @@ def _stamp(path: str) -> _Stamp:
     return status.st_mtime_ns, status.st_size
 
 
-def _read(path: str, ask: AskPassphrase | None) -> KeyFile:
+def _read(path: str) -> KeyFile:
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -152,12 +201,10 @@ def _read(path: str, ask: AskPassphrase | None) -> KeyFile:
             raise
         return KeyFile(path=path, unreadable=error.strerror or "cannot be read")
     certificate = _certificate(f"{path}-cert.pub")
-    encrypted = _is_encrypted(content)
-    passphrase = ask(path) if encrypted and ask is not None else None
-    if encrypted and passphrase is None:
+    if _is_encrypted(content):
         return KeyFile(path=path, certificate=certificate, public=_public(path, content), encrypted=True)
     try:
-        key = asyncssh.import_private_key(content, passphrase)
+        key = asyncssh.import_private_key(content)
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         public = _public(path, content)
         if public is not None:  # a public key: its other half is in the agent
@@ -204,6 +251,17 @@ def _public(path: str, content: bytes) -> bytes | None:
         except (OSError, asyncssh.KeyImportError):
             continue
     return None
+
+
+def _public_key(blob: bytes | None) -> asyncssh.SSHKey | None:
+    """The public half as a key; `None`: not known, or of a type that asyncssh does not have."""
+    if blob is None:
+        return None
+    algorithm = blob[4 : 4 + int.from_bytes(blob[:4], "big")]
+    try:
+        return asyncssh.import_public_key(algorithm + b" " + b64encode(blob))
+    except asyncssh.KeyImportError:
+        return None
 
 
 def _certificate(path: str) -> asyncssh.SSHCertificate | None:

@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE
 from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
+from gputop.ports import Told
 from gputop.transport.spawn import signal_group, spawn
 
 READ_BYTES = 64 * 1024
@@ -28,10 +29,10 @@ class ProcessTransport:
     async def shell(self, spec: HostSpec) -> tuple[str, ...]:
         return (shutil.which(os.environ.get("SHELL") or "/bin/sh") or "/bin/sh",)
 
-    async def connect(self, spec: HostSpec) -> ProcessConnection:
+    async def connect(self, spec: HostSpec, told: Told | None = None) -> ProcessConnection:
         return ProcessConnection()
 
-    def forget(self) -> None:
+    def forget(self, *, by_person: bool = True) -> None:
         """Nothing is remembered."""
 
     async def close(self) -> None:

@@ -22,8 +22,10 @@ CLOSE_SECONDS = 0.5
 class SshProgram(asyncssh.SSHClientSession[bytes]):
     """Implements `ports.RemoteProcess`."""
 
-    def __init__(self, lost: Callable[[], LinkFailure | None]) -> None:
+    def __init__(self, lost: Callable[[], LinkFailure | None], closed: Callable[[], None] = lambda: None) -> None:
+        """`lost`: why the connection broke. `closed` is called once its channel has gone."""
         self._connection_lost = lost
+        self._when_closed = closed
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._pieces: deque[bytes] = deque()
         self._held = 0
@@ -89,6 +91,11 @@ class SshProgram(asyncssh.SSHClientSession[bytes]):
         return self._status
 
     @property
+    def has_ended(self) -> bool:
+        """Its channel has gone."""
+        return self._closed.is_set()
+
+    @property
     def stderr_tail(self) -> bytes:
         return self._stderr
 
@@ -125,6 +132,7 @@ class SshProgram(asyncssh.SSHClientSession[bytes]):
         self._end()
         self._closed.set()
         self._writable.set()
+        self._when_closed()
 
     def pause_writing(self) -> None:
         self._writable.clear()

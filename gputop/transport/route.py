@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gputop.domain.host import Endpoint, HostKeyPolicy, HostSpec
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
+from gputop.transport.hostkeys import SSH_PORT
 from gputop.transport.sshconfig import Resolved, SshConfig, hop_spec
 
 
@@ -22,6 +23,12 @@ class Hop(Struct, frozen=True, kw_only=True):
     """What the inventory says of it; of a hop that it does not know, what holds for the host behind it."""
     resolved: Resolved
     host_keys: HostKeyPolicy
+
+    @property
+    def known_as(self) -> tuple[str, int]:
+        """Name and port under which known_hosts has it."""
+        alias = self.resolved.host_key_alias
+        return (alias, SSH_PORT) if alias else (self.resolved.hostname, self.resolved.port)
 
 
 Route = tuple[Hop, ...]

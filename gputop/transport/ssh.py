@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,15 @@ import asyncssh
 from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import NOT_RETRIED, LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.ports import Clock
-from gputop.transport.classify import Attempt, Phase, classify, lost_session, no_shell, through_jump
-from gputop.transport.client import Client, Prompter
+from gputop.domain.question import Declined
+from gputop.ports import Clock, Person, Told
+from gputop.transport.asking import Asking, Interview, key_of
+from gputop.transport.classify import Attempt, Phase, classify, lost_session, no_room, no_shell, through_jump
+from gputop.transport.client import Client
 from gputop.transport.gate import HANDSHAKES_PER_HOP, HANDSHAKES_TOTAL, Gate, backoff_seconds
 from gputop.transport.hostkeys import KnownHosts, fingerprint
-from gputop.transport.keys import AskPassphrase, Keyring
+from gputop.transport.keys import Keyring, Offer
+from gputop.transport.needed import Need, PersonNeeded
 from gputop.transport.once import Once
 from gputop.transport.options import connection_options
 from gputop.transport.program import SshProgram
@@ -32,6 +35,7 @@ from gputop.transport.route import Hop, Route, endpoint, find_route
 from gputop.transport.shell import ssh_command
 from gputop.transport.sshconfig import SshConfig, at_port
 from gputop.transport.tunnel import Tunnel
+from gputop.transport.waits import Key, Waits
 
 CONNECT_SECONDS = 10.0
 """For reaching a server, and again for its first word; ConnectTimeout of ssh_config beats it."""
@@ -39,26 +43,49 @@ LOGIN_SECONDS = 30.0
 """For key exchange and authentication together."""
 START_SECONDS = 15.0
 CLOSE_SECONDS = 0.5
+CHANNELS = 8
+"""Programs at a time on one connection: sshd has 10 sessions on it by default (MaxSessions)."""
 
 logger = logging.getLogger(__name__)
 
 
-class SshConnection:
-    """One login. Implements `ports.Connection`."""
+@dataclass(slots=True)
+class _Place:
+    """For one channel of a connection."""
+
+    room: asyncio.Semaphore
+    is_taken: bool = False
+
+    async def take(self) -> None:
+        await self.room.acquire()
+        self.is_taken = True
+
+    def leave(self) -> None:
+        """Idempotent."""
+        if self.is_taken:
+            self.is_taken = False
+            self.room.release()
+
+
+class Login:
+    """One login to one server."""
 
     def __init__(
         self,
         route: Route,
         connection: asyncssh.SSHClientConnection,
         client: Client,
-        jump: SshConnection | None,
+        jump: Login | None,
         proxy: Proxy | None,
     ) -> None:
         self.ssh = connection
+        self.is_by_person = client.attempt.answers_given > 0
+        """A person answered the server: another login would ask again."""
         self._jump_name = route[-2].name if len(route) > 1 else ""
         self._client = client
         self._jump = jump
         self._proxy = proxy
+        self._room = asyncio.Semaphore(CHANNELS)
         self._closing = False
 
     @property
@@ -80,17 +107,27 @@ class SshConnection:
         return not self._closing and self._client.ended is None
 
     async def start(self, command: str) -> SshProgram | LinkFailure:
-        program = SshProgram(lambda: self.lost)
+        """Run `command`, once there is room for another channel."""
+        place = _Place(self._room)
+        program = SshProgram(lambda: self.lost, place.leave)
         try:
             async with asyncio.timeout(START_SECONDS):
+                await place.take()
                 await self.ssh.create_session(
                     lambda: program, command, encoding=None, request_pty=False, env={}, send_env=()
                 )
         except asyncssh.ChannelOpenError as refused:
+            place.leave()
             return self.lost or no_shell(refused)
         except (OSError, asyncssh.Error) as error:
+            if not place.is_taken:
+                return no_room(CHANNELS, START_SECONDS)
+            place.leave()
             self._client.attempt.limit_seconds = START_SECONDS
             return self.lost or classify(error, self._client.attempt)
+        except BaseException:
+            place.leave()
+            raise
         return program
 
     async def close(self) -> None:
@@ -104,6 +141,53 @@ class SshConnection:
         finally:
             if self._proxy is not None:
                 await self._proxy.close()
+
+
+class SshConnection:
+    """A login as one of its users has it. Implements `ports.Connection`."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        self._programs: set[SshProgram] = set()
+
+    @property
+    def ssh(self) -> asyncssh.SSHClientConnection:
+        return self._login.ssh
+
+    @property
+    def lost(self) -> LinkFailure | None:
+        return self._login.lost
+
+    @property
+    def host_key(self) -> str | None:
+        return self._login.host_key
+
+    @property
+    def alive(self) -> bool:
+        return self._login.alive
+
+    async def start(self, command: str) -> SshProgram | LinkFailure:
+        self._programs = {program for program in self._programs if not program.has_ended}
+        program = await self._login.start(command)
+        if isinstance(program, SshProgram):
+            self._programs.add(program)
+        return program
+
+    async def close(self) -> None:
+        if not self._login.is_by_person:
+            await self._login.close()
+            return
+        # A login that a person had to answer for stays for the next user; what runs for this one ends.
+        programs, self._programs = self._programs, set()
+        await asyncio.gather(*(program.close() for program in programs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unasked:
+    """A login that ended because a person is to be asked before it can be made."""
+
+    need: Need
+    attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +212,11 @@ class SshTransport:
         login_seconds: float = LOGIN_SECONDS,
         own_known_hosts: Path | None = None,
         ssh_program: str = "ssh",
-        ask_passphrase: AskPassphrase | None = None,
-        prompter: Prompter | None = None,
+        person: Person | None = None,
         random: Random | None = None,
     ) -> None:
-        """`hosts`: those that jump hosts may be named after. `own_known_hosts`: where `accept-new` writes; `None`: in
-        the user's config folder."""
+        """`hosts`: those that jump hosts may be named after. `own_known_hosts`: where accepted keys are written;
+        `None`: in the user's config folder. `person`: who can be asked; `None`: nobody, and nothing is."""
         self._hosts = {spec.name: spec for spec in hosts}
         self._clock = clock
         self._random = random or Random()
@@ -144,11 +227,14 @@ class SshTransport:
         self._config = SshConfig(ssh_program)
         self._resolver = Resolver(clock)
         self._known = KnownHosts(own_known_hosts)
-        self._keyring = Keyring(ask_passphrase)
-        self._prompter = prompter
-        self._jumps: Once[tuple[str, ...], SshConnection | _Refused] = Once()
-        self._jump_connections: dict[tuple[str, ...], SshConnection] = {}
-        self._jump_failures: dict[tuple[str, ...], int] = {}
+        self._keyring = Keyring()
+        self._waits = Waits()
+        self._asking = Asking(person, self._known, self._keyring, self._waits, self._is_made)
+        self._jumps: Once[Key, Login | _Refused] = Once()
+        self._jump_connections: dict[Key, Login] = {}
+        self._jump_failures: dict[Key, int] = {}
+        self._by_person: dict[Key, Login] = {}
+        """Logins that a person answered for: kept, since another one would ask again."""
         self._orphans: set[asyncio.Task[None]] = set()
 
     async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
@@ -166,24 +252,31 @@ class SshTransport:
         command = ssh_command(program, route, self._known.own)
         return LinkFailure(state=LinkState.UNSUPPORTED, problem=command) if isinstance(command, Problem) else command
 
-    async def connect(self, spec: HostSpec) -> SshConnection | LinkFailure:
+    async def connect(self, spec: HostSpec, told: Told | None = None) -> SshConnection | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)
         if isinstance(route, LinkFailure):
             return route
-        return await self._connect(route)
+        async with self._waits.listening(key_of(route), spec.name, told):
+            outcome = await self._connect(route)
+        return SshConnection(outcome) if isinstance(outcome, Login) else outcome
 
-    def forget(self) -> None:
-        """Forget waiting times, failures and what ssh_config said: a person wants it tried now."""
+    def forget(self, *, by_person: bool = True) -> None:
+        """Forget waiting times, failures and what ssh_config said: it is to be tried now. `by_person`: what a person
+        did not answer is asked again too."""
         self._config.forget()
         self._gate.forget()
         self._jump_failures.clear()
         self._jumps.forget()
+        if by_person:
+            self._asking.forget()
 
     async def close(self) -> None:
         """Close the jump connections and end all that runs for them. Idempotent."""
         await self._jumps.close()
-        for jump in reversed(self._jump_connections.values()):
-            await jump.close()
+        await self._asking.close()
+        for login in (*self._by_person.values(), *reversed(self._jump_connections.values())):
+            await login.close()
+        self._by_person.clear()
         self._jump_connections.clear()
         for task in tuple(self._orphans):
             task.cancel()
@@ -191,29 +284,57 @@ class SshTransport:
         await self._config.close()
         await self._resolver.close()
 
-    async def _connect(self, route: Route) -> SshConnection | LinkFailure:
-        jump = await self._jump(route[:-1]) if len(route) > 1 else None
-        if isinstance(jump, LinkFailure):
-            return jump
-        return await self._log_in(route, jump)
+    async def _connect(self, route: Route) -> Login | LinkFailure:
+        """Log in, as often as it takes until a person has answered all that is asked."""
+        key = key_of(route)
+        async with self._asking.interview(route) as interview:
+            while True:
+                if self._is_made(key):
+                    return self._by_person[key]
+                jump: Login | LinkFailure | None = None
+                if len(route) > 1:
+                    if interview is not None and not self._is_open(key_of(route[:-1])):
+                        interview.leave()  # the jump host may have to ask first
+                    jump = await self._jump(route[:-1])
+                if isinstance(jump, LinkFailure):
+                    return jump
+                outcome = await self._log_in(route, jump, interview)
+                if isinstance(outcome, _Unasked):
+                    assert interview is not None
+                    failure = await self._asking.settle(outcome.need, route, outcome.attempt, interview)
+                    if failure is not None:
+                        return failure
+                    continue
+                if isinstance(outcome, Login) and outcome.is_by_person:
+                    self._by_person[key] = outcome
+                return outcome
 
-    async def _jump(self, route: Route) -> SshConnection | LinkFailure:
+    async def _jump(self, route: Route) -> Login | LinkFailure:
         """The shared connection to the last hop of `route`: the living one, or one that all who ask now wait for."""
-        key = tuple(hop.resolved.target for hop in route)
+        key = key_of(route)
         outcome = await self._jumps.get(key, lambda: self._open_jump(key, route), usable=self._is_usable)
         return outcome.failure if isinstance(outcome, _Refused) else outcome
 
-    def _is_usable(self, outcome: SshConnection | _Refused) -> bool:
+    def _is_made(self, key: Key) -> bool:
+        login = self._by_person.get(key)
+        return login is not None and login.alive
+
+    def _is_open(self, key: Key) -> bool:
+        jump = self._jump_connections.get(key)
+        return jump is not None and jump.alive
+
+    def _is_usable(self, outcome: Login | _Refused) -> bool:
         return self._clock.monotonic() < outcome.until if isinstance(outcome, _Refused) else outcome.alive
 
-    async def _open_jump(self, key: tuple[str, ...], route: Route) -> SshConnection | _Refused:
-        if (old := self._jump_connections.get(key)) is not None and old.alive:
+    async def _open_jump(self, key: Key, route: Route) -> Login | _Refused:
+        old = self._jump_connections.get(key)
+        if old is not None and old.alive:
             return old
         if old is not None:
             del self._jump_connections[key]
             await old.close()
         outcome = await self._connect(route)
-        if isinstance(outcome, SshConnection):
+        if isinstance(outcome, Login):
             self._jump_connections[key] = outcome
             self._jump_failures.pop(key, None)
             return outcome
@@ -221,28 +342,38 @@ class SshTransport:
         pause = float("inf") if outcome.state in NOT_RETRIED else backoff_seconds(failures, self._random)
         return _Refused(through_jump(outcome, route[-1].name), self._clock.monotonic() + pause)
 
-    async def _log_in(self, route: Route, jump: SshConnection | None) -> SshConnection | LinkFailure:
+    async def _log_in(
+        self, route: Route, jump: Login | None, interview: Interview | None
+    ) -> Login | LinkFailure | _Unasked:
         resolved = route[-1].resolved
         attempt = Attempt(
             target=resolved.target,
             jump=route[-2].name if jump is not None else None,
             proxy=resolved.proxy_command is not None,
+            has_person=interview is not None,
         )
         server = " > ".join(at_port(hop.resolved.hostname, hop.resolved.port) for hop in route)
         try:
-            connection = await self._try(route, jump, attempt, server)
+            login = await self._try(route, jump, attempt, server, interview)
+        except PersonNeeded as needed:
+            self._gate.passed(server)
+            return _Unasked(needed.need, attempt)
         except (OSError, asyncssh.Error) as error:
             if jump is not None and (jump_lost := jump.lost) is not None:
                 return through_jump(jump_lost, route[-2].name)
             failure = classify(error, attempt)
             if failure.state is LinkState.THROTTLED:
                 self._gate.dropped(server)
+            if interview is not None and failure.state is LinkState.AUTH_FAILED and attempt.was_personal:
+                interview.decline(Declined.THIS)
             logger.debug("%s: %s %s", route[-1].name, type(error).__name__, failure.problem.summary)
             return failure
         self._gate.passed(server)
-        return connection
+        return login
 
-    async def _try(self, route: Route, jump: SshConnection | None, attempt: Attempt, server: str) -> SshConnection:
+    async def _try(
+        self, route: Route, jump: Login | None, attempt: Attempt, server: str, interview: Interview | None
+    ) -> Login:
         """Reach, wait for the server's first word, then shake hands and log in. Places at the gate are taken as late
         as possible, so that dead hosts do not keep living ones waiting."""
         hop = route[-1]
@@ -260,30 +391,55 @@ class SshTransport:
                 first = route[0].resolved
                 await places.enter_async_context(self._gate.hop(at_port(first.hostname, first.port)))
             await places.enter_async_context(self._gate.handshake())
-            offer = await places.enter_async_context(self._keyring.offer(hop.resolved))
-            attempt.keys_offered = len(offer.pairs)
-            attempt.encrypted, attempt.unreadable = offer.encrypted, offer.unreadable
-            attempt.agent_trouble = offer.agent_trouble
-            attempt.limit_seconds = self._login_seconds
-            client: Client | None = None
-            try:
-                async with asyncio.timeout(self._login_seconds) as timer:
-                    client = Client(hop, attempt, self._known, timer=timer, prompter=self._prompter)
-                    attempt.revoked_known = any(entry.marker == "revoked" for entry in client.entries)
-                    connection = await asyncssh.connect(
-                        hop.resolved.hostname,
-                        hop.resolved.port,
-                        **connection_options(hop, client, offer),
-                        **({"tunnel": stream} if isinstance(stream, Tunnel) else {"sock": _socket(stream)}),
-                    )
-                    opened.callback(connection.abort)
-            finally:
-                if client is not None:
-                    client.note_version()
+            async with self._keyring.offer(hop.resolved, self._asking.may_unlock) as offer:
+                connection, client = await self._shake_hands(
+                    hop, stream, offer, attempt, interview, step_aside=places.aclose
+                )
+                opened.callback(connection.abort)
             opened.pop_all()
-            return SshConnection(route, connection, client, jump, stream if isinstance(stream, Proxy) else None)
+            return Login(route, connection, client, jump, stream if isinstance(stream, Proxy) else None)
 
-    async def _reach(self, hop: Hop, jump: SshConnection | None, attempt: Attempt, opened: AsyncExitStack) -> Stream:
+    async def _shake_hands(
+        self,
+        hop: Hop,
+        stream: Stream,
+        offer: Offer,
+        attempt: Attempt,
+        interview: Interview | None,
+        *,
+        step_aside: Callable[[], Awaitable[None]],
+    ) -> tuple[asyncssh.SSHClientConnection, Client]:
+        """Key exchange and authentication. `step_aside` gives the places at the gate to others."""
+        attempt.keys_offered = len(offer.pairs)
+        attempt.encrypted, attempt.unreadable = offer.encrypted, offer.unreadable
+        attempt.why_locked = self._asking.why_locked(offer.encrypted[0]) if offer.encrypted else ""
+        attempt.agent_trouble = offer.agent_trouble
+        attempt.limit_seconds = self._login_seconds
+        client: Client | None = None
+        try:
+            async with asyncio.timeout(self._login_seconds) as timer:
+                client = Client(
+                    hop,
+                    attempt,
+                    self._known,
+                    timer=timer,
+                    interview=interview,
+                    step_aside=step_aside,
+                    sealed=offer.sealed,
+                )
+                attempt.revoked_known = any(entry.marker == "revoked" for entry in client.entries)
+                connection = await asyncssh.connect(
+                    hop.resolved.hostname,
+                    hop.resolved.port,
+                    **connection_options(hop, client, offer),
+                    **({"tunnel": stream} if isinstance(stream, Tunnel) else {"sock": _socket(stream)}),
+                )
+        finally:
+            if client is not None:
+                client.note_version()
+        return connection, client
+
+    async def _reach(self, hop: Hop, jump: Login | None, attempt: Attempt, opened: AsyncExitStack) -> Stream:
         """A stream to the hop's sshd, closed by `opened`."""
         resolved = hop.resolved
         if jump is not None:

@@ -18,7 +18,7 @@ from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.transport.ssh import SshTransport
 from tests.needs import missing, need, need_that
-from tests.ssh.fleet import Fleet, Server, can_have_own_users, new_folder
+from tests.ssh.fleet import ONE_STEP, TWO_STEPS, Fleet, Server, can_have_own_users, new_folder
 
 NVML = Path(__file__).parents[1] / "fixtures" / "nvml"
 
@@ -57,6 +57,13 @@ class Servers:
     nvml: Path
     """A library that plays eight GPUs on `with_gpus`."""
     encrypted: Path
+    """A key with the passphrase "secret"."""
+    takes_encrypted: Server
+    takes_encrypted_2: Server
+    two_steps: Server
+    """It asks for the password of `ops`, then for a code (by PAM); takes no key."""
+    password_gate: Server
+    """A jump host that asks for the password of `ops`."""
     silent_port: int
 
     def spec(self, server: Server, **fields: Any) -> HostSpec:
@@ -124,6 +131,10 @@ def raise_fleet(folder: Path, silent_port: int) -> Servers:
         with_gpus=fleet.add("with-gpus", environment=f"FAKE_NVML={folder / 'h100x8.conf'}"),
         nvml=nvml,
         encrypted=encrypted,
+        takes_encrypted=fleet.add("takes-encrypted", authorized=encrypted.with_suffix(".pub").read_text()),
+        takes_encrypted_2=fleet.add("takes-encrypted-2", authorized=encrypted.with_suffix(".pub").read_text()),
+        two_steps=fleet.add("two-steps", authorized="", pam=TWO_STEPS),
+        password_gate=fleet.add("password-gate", authorized="", pam=ONE_STEP),
         silent_port=silent_port,
     )
 
@@ -151,6 +162,15 @@ def isolated(servers: Servers) -> Servers:
     if not servers.isolated:
         need_that(os.geteuid() == 0, "needs root for network namespaces")
         missing("needs mount and network namespaces")
+    return servers
+
+
+@pytest.fixture
+def own_users(servers: Servers) -> Servers:
+    """The fleet, with servers that have passwords."""
+    if not servers.fleet.own_users:
+        need_that(os.geteuid() == 0, "needs root for users of its own")
+        missing("needs mount namespaces")
     return servers
 
 

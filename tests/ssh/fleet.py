@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import fcntl
+import json
 import os
 import pwd
 import re
@@ -29,6 +30,19 @@ SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 START_SECONDS = 10.0
 OPS_ID = 2000
 CLONE_NEWNET = 0x40000000
+PASSWORD = "open sesame"
+"""Of the account `ops`, where servers have their own users."""
+PASSWORD_HASH = "$6$gputop$fN2S.zWjTVLuWwC0l277Sw9m8ebB0kjiDRSPm2nbNoEdXZfmTHCqzjz/eCm36WGwzhQf6xlX8IpoG67FgqdLD0"
+CODE = "246810"
+"""What the second step of `TWO_STEPS` wants."""
+PAM_CODE = Path(__file__).parent / "pam_code.c"
+TWO_STEPS = """auth required pam_unix.so nodelay
+auth required {folder}/pam_code.so
+account required pam_permit.so
+session required pam_permit.so
+"""
+"""A PAM stack that asks for the password, then for a code."""
+ONE_STEP = TWO_STEPS.replace("auth required {folder}/pam_code.so\n", "")
 
 
 def find_program(name: str) -> str | None:
@@ -176,13 +190,15 @@ class Fleet:
         known: bool = True,
         options: str = "",
         environment: str = "",
+        pam: str = "",
         start: bool = True,
         network_of: Server | None = None,
         new_network: bool = False,
     ) -> Server:
         """A server that lets `authorized` (public keys; the fleet's own by default) in.
 
-        `options` are further lines of sshd_config, `environment` is `NAME=VALUE …` for its logins.
+        `options` are further lines of sshd_config, `environment` is `NAME=VALUE …` for its logins. `pam`: what it asks
+        of everybody else, where servers have their own users.
         `new_network`: in a network namespace of its own; `network_of`: in that of another server."""
         folder = self.folder / name
         (folder / "home").mkdir(parents=True)
@@ -191,6 +207,10 @@ class Fleet:
             server.host_key_files.append(self.make_key(f"hostkey_{kind}", kind, folder=folder))
         keys = self.key.with_suffix(".pub").read_text() if authorized is None else authorized
         (folder / "authorized_keys").write_text(keys)
+        if pam and self.own_users:
+            self._make_pam_module()
+            (folder / "pam").write_text(pam.format(folder=self.folder))
+            options = f"{options}\nUsePAM yes\nKbdInteractiveAuthentication yes"
         self._write_config(server, options, environment)
         self.servers.append(server)
         if known:
@@ -199,6 +219,11 @@ class Fleet:
         if start:
             self.start(server, network_of=network_of, new_network=new_network)
         return server
+
+    def _make_pam_module(self) -> None:
+        module = self.folder / "pam_code.so"
+        if not module.exists():
+            subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(module), str(PAM_CODE)], check=True)
 
     def start(self, server: Server, *, network_of: Server | None = None, new_network: bool = False) -> None:
         argv = [self._sshd, "-D", "-f", str(server.folder / "sshd_config"), "-E", str(server.log)]
@@ -237,10 +262,11 @@ class Fleet:
         self, server: Server, argv: list[str], network: str, listener: socket.socket | None = None
     ) -> subprocess.Popen[bytes]:
         """sshd in the namespaces it needs; this file is their init."""
-        passwd = str(server.folder / "passwd") if self.own_users else ""
+        files = {"passwd": "/etc/passwd", "pam": "/etc/pam.d/sshd"} if self.own_users else {}
+        own = [[str(server.folder / name), path] for name, path in files.items() if (server.folder / name).exists()]
         descriptor = str(listener.fileno()) if listener is not None else ""
         return subprocess.Popen(
-            [sys.executable, "-I", __file__, "--init", passwd, network, descriptor, *argv],
+            [sys.executable, "-I", __file__, "--init", json.dumps(own), network, descriptor, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=(server.folder / "init.log").open("ab"),
@@ -254,7 +280,7 @@ class Fleet:
             shutil.chown(server.home, OPS_ID, OPS_ID)
             host_users = Path("/etc/passwd").read_text().splitlines()
             kept = [line for line in host_users if line.startswith(("root:", "sshd:"))]
-            ops = f"ops:x:{OPS_ID}:{OPS_ID}:ops:{server.home}:/bin/bash"
+            ops = f"ops:{PASSWORD_HASH}:{OPS_ID}:{OPS_ID}:ops:{server.home}:/bin/bash"
             (folder / "passwd").write_text("\n".join([*kept, ops]) + "\n")
         host_keys = "".join(f"HostKey {path}\n" for path in server.host_key_files)
         # The first value of a keyword counts (of MaxStartups the last): options of the test come first.
@@ -279,8 +305,12 @@ LogLevel VERBOSE
         )
 
 
-def init(passwd: str, network: str, listener: str, argv: list[str]) -> None:
-    """Enter the namespaces, then become sshd, or serve a listener with one sshd per connection."""
+OVERLAY = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; shift; exec "$@"'
+
+
+def init(own: list[list[str]], network: str, listener: str, argv: list[str]) -> None:
+    """Enter the namespaces, with files of its `own` over those of the machine; then become sshd, or serve a listener
+    with one sshd per connection."""
     libc = ctypes.CDLL(None, use_errno=True)
     if network == "new":
         if libc.unshare(CLONE_NEWNET) != 0:
@@ -292,9 +322,9 @@ def init(passwd: str, network: str, listener: str, argv: list[str]) -> None:
         with open(f"/proc/{network}/ns/net") as file:
             if libc.setns(file.fileno(), CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
-    if passwd:
-        unshare, mount = find_program("unshare"), find_program("mount")
-        argv = [str(unshare), "--mount", "sh", "-c", f'{mount} --bind "$0" /etc/passwd && exec "$@"', passwd, *argv]
+    if own:
+        over = [path for pair in own for path in pair]
+        argv = [str(find_program("unshare")), "--mount", "sh", "-c", OVERLAY, "sh", *over, "--", *argv]
     if not listener:
         os.execv(argv[0], argv)
     with socket.socket(fileno=int(listener)) as server:
@@ -319,7 +349,7 @@ def inventory(fleet: Fleet) -> str:
 
 def main() -> None:
     if sys.argv[1:2] == ["--init"]:
-        init(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])
+        init(json.loads(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:])
         return
     parser = argparse.ArgumentParser(description="Real sshd on loopback, until Ctrl-C.")
     parser.add_argument("count", type=int)

@@ -20,7 +20,7 @@ class ScriptedSource:
         self.queue: asyncio.Queue[SourceEvent | Exception] = asyncio.Queue()
         self.starts = 0
         self.ended = False
-        self.asked: list[Collection[str]] = []
+        self.asked: list[tuple[Collection[str], bool]] = []
         self.interval = 0.0
 
     async def events(self) -> AsyncIterator[SourceEvent]:
@@ -34,8 +34,8 @@ class ScriptedSource:
         finally:
             self.ended = True
 
-    def retry(self, hosts: Collection[str]) -> None:
-        self.asked.append(hosts)
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None:
+        self.asked.append((hosts, by_person))
 
     async def let_go(self, hosts: Collection[str]) -> None:
         self.asked.append(hosts)
@@ -108,6 +108,7 @@ async def test_requests_reach_every_source() -> None:
     source = ScriptedSource()
     collector = Collector([source], ManualClock())
     collector.retry(["a"])
+    collector.retry(["b"], by_person=False)
     collector.set_interval(5.0)
-    assert source.asked == [["a"]]
+    assert source.asked == [(["a"], True), (["b"], False)]
     assert source.interval == 5.0

@@ -102,6 +102,20 @@ def test_a_retry_does_not_hide_the_trouble_and_keeps_its_beginning() -> None:
     assert [change.state for change in fleet.hosts[NAME].link_history] == [LinkState.UNREACHABLE]
 
 
+def test_a_login_that_waits_for_a_person_is_on_its_way_and_says_so_whatever_was_wrong_before() -> None:
+    refused = a_problem(ProblemKind.CONNECTION_REFUSED, "refused")
+    lost = a_fleet(LinkChanged(host=NAME, link=a_link(LinkState.UNREACHABLE, problem=refused, attempts=1)))
+    waits = a_problem(ProblemKind.ANSWER_AWAITED, "waits for your answer")
+    link = a_link(LinkState.CONNECTING, problem=waits, attempts=1)
+    waiting = reduce(lost, [LinkChanged(host=NAME, link=link)], START + seconds(1))
+    assert (linked(waiting), waiting.hosts[NAME].link.problem) == (LinkState.CONNECTING, waits)
+    later = reduce(waiting, [], START + seconds(3600))
+    assert (linked(later), later.hosts[NAME].link.problem) == (LinkState.CONNECTING, waits)
+    answered = a_link(LinkState.CONNECTING, attempts=1)
+    on_its_way = reduce(later, [LinkChanged(host=NAME, link=answered)], START + seconds(3601))
+    assert (linked(on_its_way), on_its_way.hosts[NAME].link.problem) == (LinkState.CONNECTING, None)
+
+
 def test_hosts_keep_their_values_when_the_inventory_is_read_again_and_leave_with_it() -> None:
     fleet = a_fleet(FrameReceived(host=NAME, frame=a_frame()))
     again = reduce(fleet, [HostsChanged(source="ssh", hosts=(a_spec("new"), a_spec(NAME)))], START)

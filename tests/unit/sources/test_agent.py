@@ -11,7 +11,7 @@ from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import Link, LinkFailure, LinkState
 from gputop.domain.problem import ProblemKind
 from gputop.domain.reading import Frame
-from gputop.ports import Clock, Connection, RemoteProcess
+from gputop.ports import Clock, Connection, RemoteProcess, Told
 from gputop.sources.agent import AgentSource
 from tests.fakes.builders import a_frame, a_problem, a_spec
 from tests.fakes.clock import ManualClock
@@ -43,12 +43,15 @@ class FakeTransport:
     def __init__(self, **plans: list[LinkFailure | FakeConnection | Exception]) -> None:
         self.plans = plans
         self.forgotten = 0
+        self.forgotten_by_person = 0
+        self.told: dict[str, Told | None] = {}
         self.closed = False
 
     async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
         return Endpoint(address=spec.name)
 
-    async def connect(self, spec: HostSpec) -> Connection | LinkFailure:
+    async def connect(self, spec: HostSpec, told: Told | None = None) -> Connection | LinkFailure:
+        self.told[spec.name] = told
         if not (plan := self.plans.get(spec.name)):
             await asyncio.Event().wait()
             raise AssertionError("unreachable")
@@ -57,8 +60,9 @@ class FakeTransport:
             raise outcome
         return outcome
 
-    def forget(self) -> None:
+    def forget(self, *, by_person: bool = True) -> None:
         self.forgotten += 1
+        self.forgotten_by_person += by_person
 
     async def close(self) -> None:
         self.closed = True
@@ -183,6 +187,31 @@ async def test_asking_again_cuts_a_back_off_short_for_that_host_only() -> None:
         await world.clock.advance(0)
         assert world.states("a")[-1] is LinkState.OK
         assert world.states("b")[-1] is LinkState.UNREACHABLE
+
+
+async def test_what_was_not_answered_is_forgotten_only_for_a_person() -> None:
+    world = World("a", a=[a_failure(LinkState.AUTH_FAILED)])
+    async with world.running():
+        world.source.retry(["a"], by_person=False)
+        assert (world.transport.forgotten, world.transport.forgotten_by_person) == (1, 0)
+        world.source.retry(["a"])
+        assert (world.transport.forgotten, world.transport.forgotten_by_person) == (2, 1)
+
+
+async def test_a_login_that_waits_for_a_person_says_so_until_it_waits_no_more() -> None:
+    world = World("a", a=[])
+    async with world.running():
+        told = world.transport.told["a"]
+        assert told is not None
+        await told(a_problem(ProblemKind.ANSWER_AWAITED, "waits"))
+        await told(None)
+        await world.clock.advance(0)
+        assert world.states("a") == [LinkState.CONNECTING] * 3
+        assert [link.problem and link.problem.kind for link in world.links("a")] == [
+            None,
+            ProblemKind.ANSWER_AWAITED,
+            None,
+        ]
 
 
 async def test_asking_a_living_host_again_samples_now() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputop.domain.host import HostKeyPolicy
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.transport.hostkeys import (
     Judgement,
@@ -156,7 +157,9 @@ def test_a_new_own_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE(known.own.stat().st_mode) == 0o600
 
 
-def rejected(known: str, *, direct: bool = True) -> Problem:
+def rejected(
+    known: str, *, direct: bool = True, policy: HostKeyPolicy = HostKeyPolicy.STRICT, has_person: bool = False
+) -> Problem:
     return rejection(
         judge(parse(known.encode(), "kh").entries("h"), "ssh-ed25519", blob(1)),
         host="h",
@@ -167,6 +170,8 @@ def rejected(known: str, *, direct: bool = True) -> Problem:
         bad_lines=["kh:9"],
         add_to="kh",
         direct=direct,
+        policy=policy,
+        has_person=has_person,
     )
 
 
@@ -191,6 +196,12 @@ def test_a_rejection_names_the_fingerprint_the_entry_and_the_next_step(known: st
 def test_ssh_keyscan_is_named_only_where_it_works() -> None:
     assert "ssh-keyscan -p 22 h >> kh" in (rejected("").hint or "")
     assert "ssh-keyscan" not in (rejected("", direct=False).hint or "")
+
+
+def test_under_ask_the_next_step_is_the_key_that_asks_again_or_the_screen_that_asks() -> None:
+    assert rejected("", policy=HostKeyPolicy.ASK, has_person=True).hint == "F5 asks again"
+    assert "screen" in (rejected("", policy=HostKeyPolicy.ASK).hint or "")
+    assert "host_keys: ask" in (rejected("").hint or "")
 
 
 @given(st.binary(max_size=400))

@@ -12,7 +12,8 @@ from typing import NoReturn
 import asyncssh
 import pytest
 
-from gputop.transport.keys import Keyring
+from gputop.transport.keys import Keyring, LockedPair
+from gputop.transport.needed import LockedKey, PersonNeeded
 from gputop.transport.sshconfig import Resolved
 from tests.needs import need
 
@@ -88,18 +89,52 @@ async def test_an_encrypted_key_is_left_out_and_named(tmp_path: Path, kind: str)
         assert (offer.pairs, offer.encrypted, offer.unreadable) == ([], [str(tmp_path / "id")], [])
 
 
-async def test_a_passphrase_that_is_asked_for_opens_the_key_once(tmp_path: Path) -> None:
-    key = write_key(tmp_path / "id", "secret", "pkcs8-pem")
-    asked = []
-
-    def ask(path: str) -> str:
-        asked.append(path)
-        return "secret"
-
-    ring = Keyring(ask)
+@pytest.mark.parametrize("kind", ["openssh", "pkcs8-pem"])
+async def test_a_key_is_opened_by_its_passphrase_once_for_all_logins(tmp_path: Path, kind: str) -> None:
+    key, ring, path = write_key(tmp_path / "id", "secret", kind), Keyring(), str(tmp_path / "id")
+    assert ring.is_locked(path)
+    assert await ring.unlock(path, "wrong")
+    assert ring.is_locked(path)
+    assert await ring.unlock(path, "secret") is None
+    assert not ring.is_locked(path)
     for _ in range(3):
-        assert await offered(ring, logging_in(tmp_path / "id")) == [key.public_data]
-    assert asked == [str(tmp_path / "id")]
+        async with ring.offer(logging_in(tmp_path / "id")) as offer:
+            (pair,) = offer.pairs
+            assert (pair.public_data, offer.encrypted) == (key.public_data, [])
+            assert pair.sign(b"x")
+
+
+async def test_a_key_that_changes_is_locked_again(tmp_path: Path) -> None:
+    ring, path = Keyring(), str(tmp_path / "id")
+    write_key(tmp_path / "id", "secret")
+    assert await ring.unlock(path, "secret") is None
+    write_key(tmp_path / "id", "another")
+    os.utime(tmp_path / "id", ns=(1, 1))
+    assert ring.is_locked(path)
+
+
+async def test_a_file_that_has_gone_says_so_instead_of_opening(tmp_path: Path) -> None:
+    assert await Keyring().unlock(str(tmp_path / "none"), "secret") == os.strerror(errno.ENOENT)
+
+
+async def test_a_locked_key_is_offered_by_its_public_half_and_signing_with_it_asks_for_its_passphrase(
+    tmp_path: Path,
+) -> None:
+    key = write_key(tmp_path / "id", "secret")
+    async with Keyring().offer(logging_in(tmp_path / "id"), lambda path: True) as offer:
+        (pair,) = offer.pairs
+        assert (offer.encrypted, offer.sealed) == ([], [])
+        assert isinstance(pair, LockedPair)
+        with pytest.raises(PersonNeeded) as needed:
+            await pair.sign_async(b"x")
+    assert needed.value.need == LockedKey(str(tmp_path / "id"))
+    assert pair.public_data == key.public_data
+
+
+async def test_a_locked_key_that_shows_nothing_is_kept_for_the_end(tmp_path: Path) -> None:
+    write_key(tmp_path / "id", "secret", "pkcs8-pem")
+    async with Keyring().offer(logging_in(tmp_path / "id"), lambda path: True) as offer:
+        assert (offer.pairs, offer.encrypted, offer.sealed) == ([], [], [str(tmp_path / "id")])
 
 
 async def test_a_key_file_is_read_again_only_when_it_changes(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Who waits for a person, told to every host whose way leads through there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from gputop.domain.problem import Problem, ProblemKind
+from gputop.ports import Told
+
+Key = tuple[str, ...]
+"""The `user@address:port` of each hop to a server, first hop first, its own last."""
+
+
+@dataclass(eq=False, slots=True)
+class _Listener:
+    key: Key
+    host: str
+    told: Told | None
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    key: Key
+    name: str
+    problem: Problem
+
+
+def awaited(what: str) -> Problem:
+    """`what` a person is to do, as the host's row says it."""
+    return Problem(kind=ProblemKind.ANSWER_AWAITED, summary=f"waits for your answer: {what}")
+
+
+class Waits:
+    """The logins that wait for a person, and the hosts that wait for a login."""
+
+    def __init__(self) -> None:
+        self._listeners: list[_Listener] = []
+        self._waiting: list[_Waiting] = []
+
+    @asynccontextmanager
+    async def listening(self, key: Key, host: str, told: Told | None) -> AsyncIterator[None]:
+        """While `host` is reached by `key`, `told` hears what that waits for."""
+        listener = _Listener(key, host, told)
+        self._listeners.append(listener)
+        try:
+            for waiting in self._waiting:
+                await _tell(listener, waiting, is_over=False)
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    @asynccontextmanager
+    async def waiting(self, key: Key, name: str, problem: Problem) -> AsyncIterator[None]:
+        """While the login to `key`, a server that people call `name`, waits."""
+        waiting = _Waiting(key, name, problem)
+        self._waiting.append(waiting)
+        try:
+            await self._tell_all(waiting, is_over=False)
+            yield
+        finally:
+            self._waiting.remove(waiting)
+            await self._tell_all(waiting, is_over=True)
+
+    def hosts(self, key: Key) -> tuple[str, ...]:
+        """The hosts that wait for the login to `key`, or for one behind it, each once."""
+        names = [listener.host for listener in self._listeners if _leads_through(listener.key, key)]
+        return tuple(dict.fromkeys(names))
+
+    async def _tell_all(self, waiting: _Waiting, *, is_over: bool) -> None:
+        for listener in tuple(self._listeners):
+            await _tell(listener, waiting, is_over=is_over)
+
+
+async def _tell(listener: _Listener, waiting: _Waiting, *, is_over: bool) -> None:
+    if listener.told is None or not _leads_through(listener.key, waiting.key):
+        return
+    problem = waiting.problem
+    if listener.key != waiting.key:
+        problem = replace(problem, summary=f"jump host {waiting.name} {problem.summary}")
+    await listener.told(None if is_over else problem)
+
+
+def _leads_through(key: Key, part: Key) -> bool:
+    return key[: len(part)] == part
