@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gputop.actions.desk import Desk
     from gputop.settings.schema import Settings
     from gputop.tui.bridge import Feed
+    from gputop.tui.questions import Questions
 
 SCREENLESS = ("dumb", "unknown")
 """Values of TERM for terminals that only print lines, such as a shell within an editor."""
@@ -44,32 +46,43 @@ def run(args: argparse.Namespace) -> int:
     if not chosen.specs:
         return _start_page(chosen.settings, args)
 
-    def make_feed() -> Feed:
-        return options.collector(chosen)
-
     from gputop import wiring
     from gputop.fleet.collector import Collector
     from gputop.settings import locations
+    from gputop.tui.questions import Questions
+
+    questions = Questions()
+    names = {spec.name for spec in chosen.specs}
+    everyone = (*chosen.specs, *(spec for spec in chosen.known if spec.name not in names))
+    shakes = chosen.settings.handshakes
+
+    @cache
+    def ways() -> wiring.Ways:
+        """For what is watched and for acts alike, so that nobody is asked twice."""
+        return wiring.make_ways(
+            everyone, handshakes_per_hop=shakes.per_hop, handshakes_total=shakes.total, person=questions
+        )
+
+    def make_feed() -> Feed:
+        return wiring.make_collector(chosen.specs, ways=ways())
 
     def make_desk(feed: Feed) -> Desk:
         assert isinstance(feed, Collector)
-        names = {spec.name for spec in chosen.specs}
-        shakes = chosen.settings.handshakes
         return wiring.make_desk(
-            (*chosen.specs, *(spec for spec in chosen.known if spec.name not in names)),
+            everyone,
             feed,
             allowed=args.allow_actions or chosen.settings.actions.enabled,
             relock_seconds=chosen.settings.actions.relock.total_seconds(),
             state_folder=locations.state_folder(),
             inventory=chosen.files,
-            handshakes_per_hop=shakes.per_hop,
-            handshakes_total=shakes.total,
+            ways=ways(),
         )
 
     return show(
         chosen.settings,
         make_feed,
         make_desk=make_desk,
+        questions=questions,
         title=_title(chosen.files),
         interval_seconds=min(spec.interval_seconds for spec in chosen.specs),
     )
@@ -98,9 +111,11 @@ def show(
     title: str,
     interval_seconds: float,
     make_desk: Callable[[Feed], Desk] | None = None,
+    questions: Questions | None = None,
 ) -> int:
     """The screen as `settings` wish it, until the user leaves; the exit code. `make_feed` is called after the first
-    paint, then `make_desk` for acts; `None`: the start page, which may answer `gputop.tui.app.WANTS_DEMO`."""
+    paint, then `make_desk` for acts; `None`: the start page, which may answer `gputop.tui.app.WANTS_DEMO`.
+    `questions`: what hosts ask of the user."""
     from gputop.cli.options import draws_ascii, report
     from gputop.settings import locations
     from gputop.tui import environment, theme  # noqa: F401  the environment comes before everything of Textual
@@ -120,7 +135,7 @@ def show(
         title=title,
         interval_seconds=interval_seconds,
     )
-    return run_screen(make_feed, screen_options, make_desk)
+    return run_screen(make_feed, screen_options, make_desk, questions)
 
 
 def _start_page(settings: Settings, args: argparse.Namespace) -> int:

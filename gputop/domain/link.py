@@ -52,6 +52,9 @@ TROUBLE: frozenset[LinkState] = frozenset(
 )
 """States a person should look at."""
 
+EXPLAINED: frozenset[LinkState] = TROUBLE | {LinkState.CONNECTING}
+"""States whose problem is shown: a login on its way may wait for a person."""
+
 NOT_RETRIED: frozenset[LinkState] = frozenset(
     {LinkState.AUTH_FAILED, LinkState.HOST_KEY_REJECTED, LinkState.UNSUPPORTED}
 )

@@ -40,6 +40,8 @@ class PassphraseQuestion:
     tries: int
     """How many may be given in all."""
     hosts: Names
+    is_over: Callable[[], bool]
+    """Whether the key is open now, or given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class LoginQuestion:
     hosts: Names
     others: Callable[[], int]
     """Logins that wait until this one is over."""
+    is_over: Callable[[], bool]
+    """Whether the login has succeeded or failed since."""
 
 
 class Declined(Enum):

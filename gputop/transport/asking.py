@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
@@ -33,21 +33,25 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self.waiting = 0
+        self._waiting: list[Key] = []
 
-    async def take(self) -> None:
-        self.waiting += 1
+    async def take(self, key: Key) -> None:
+        self._waiting.append(key)
         try:
             await self._lock.acquire()
         finally:
-            self.waiting -= 1
+            self._waiting.remove(key)
 
     def leave(self) -> None:
         self._lock.release()
 
     @property
     def is_free(self) -> bool:
-        return not self._lock.locked() and not self.waiting
+        return not self._lock.locked() and not self._waiting
+
+    def others(self, key: Key) -> int:
+        """Logins to other servers than `key` that wait."""
+        return len(set(self._waiting) - {key})
 
 
 @dataclass(eq=False, slots=True)
@@ -66,6 +70,7 @@ class Interview:
         self._route = route
         self._key = key_of(route)
         self._has_turn = False
+        self._is_over = False
         self._told = AsyncExitStack()
 
     async def begin(self) -> bool:
@@ -73,14 +78,14 @@ class Interview:
         asking, key = self._asking, self._key
         is_wanted = not asking.is_declined(key) and not asking.is_made(key)
         if not self._has_turn and asking.turns.is_free and is_wanted:
-            await self._asking.turns.take()
+            await self._asking.turns.take(self._key)
             self._has_turn = True
         return self._has_turn
 
     async def wait(self) -> None:
         """Wait until the login may ask."""
         if not self._has_turn:
-            await self._asking.turns.take()
+            await self._asking.turns.take(self._key)
             self._has_turn = True
 
     def leave(self) -> None:
@@ -90,6 +95,7 @@ class Interview:
             self._asking.turns.leave()
 
     async def end(self) -> None:
+        self._is_over = True
         self.leave()
         await self._hush()
 
@@ -108,7 +114,8 @@ class Interview:
             is_kbdint=is_kbdint,
             was_refused=was_refused,
             hosts=lambda: asking.waits.hosts(self._key),
-            others=lambda: asking.turns.waiting,
+            others=lambda: asking.turns.others(self._key),
+            is_over=lambda: self._is_over,
         )
         assert asking.person is not None
         problem = awaited(f"{hop.resolved.target} asks for a password or a code")
@@ -240,7 +247,7 @@ class Asking:
         except OSError as error:
             summary = f"the accepted host key cannot be written to {self.known.own}: {error.strerror}"
             hint = "make room for it there, or correct the rights of the folder"
-            return replace(failure, problem=replace(attempt.rejection, summary=summary, hint=hint))
+            return structs.replace(failure, problem=structs.replace(attempt.rejection, summary=summary, hint=hint))
         return None
 
     async def _unlock(self, path: str, route: Route) -> None:
@@ -271,18 +278,23 @@ class Asking:
             return tuple(dict.fromkeys(host for key in keys for host in self.waits.hosts(key)))
 
         assert self.person is not None
-        said = ""
-        for wrong in range(PASSPHRASE_TRIES):
-            passphrase = await self.person.passphrase(
-                PassphraseQuestion(path=path, wrong=wrong, said=said, tries=PASSPHRASE_TRIES, hosts=hosts)
-            )
-            if passphrase is None:
-                self._locked[path] = "its passphrase was not given"
-                return
-            said = await self.keyring.unlock(path, passphrase) or ""
-            if not said:
-                return
-        self._locked[path] = f"{PASSPHRASE_TRIES} passphrases did not open it ({said})"
+        is_over = False
+        question = PassphraseQuestion(
+            path=path, wrong=0, said="", tries=PASSPHRASE_TRIES, hosts=hosts, is_over=lambda: is_over
+        )
+        try:
+            while question.wrong < PASSPHRASE_TRIES:
+                passphrase = await self.person.passphrase(question)
+                if passphrase is None:
+                    self._locked[path] = "its passphrase was not given"
+                    return
+                said = await self.keyring.unlock(path, passphrase)
+                if said is None:
+                    return
+                question = replace(question, wrong=question.wrong + 1, said=said)
+            self._locked[path] = f"{PASSPHRASE_TRIES} passphrases did not open it ({question.said})"
+        finally:
+            is_over = True
 
 
 def key_of(route: Route) -> Key:

@@ -22,6 +22,8 @@ SAID_CHARS = 4096
 KBDINT = "keyboard-interactive"
 LOGIN_TRIES = 3
 """Answers that a server may refuse, as with ssh."""
+MOST_PROMPTS = 20
+"""A server that wants to know more at once is not after a login."""
 ANSWERED_SECONDS = 120.0
 """For what follows an answer: it may be a button on a telephone, for which a server waits this long."""
 
@@ -157,6 +159,9 @@ class Client(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
+        if len(prompts) > MOST_PROMPTS:
+            self.attempt.asked.append(KBDINT)
+            return None
         words = "\n".join(part for part in (name, instructions) if part.strip())
         if prompts:
             return await self._ask(words, prompts)

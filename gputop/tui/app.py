@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
@@ -15,14 +16,15 @@ from textual.timer import Timer
 from gputop.actions.desk import Desk
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
+from gputop.tui.answering import Answering
 from gputop.tui.bindings import PaletteCommands, bindings, textual_keymap
 from gputop.tui.bridge import Feed, FleetUpdated, follow
-from gputop.tui.bundling import Bundles
 from gputop.tui.commands import COMMANDS, Command, Scope, with_keymap
 from gputop.tui.copying import row_json
 from gputop.tui.draw import remote
 from gputop.tui.look import Look
 from gputop.tui.options import ScreenOptions
+from gputop.tui.questions import Questions
 from gputop.tui.rows import Row
 from gputop.tui.saving import save_picture
 from gputop.tui.screens.base import CommandScreen
@@ -51,7 +53,7 @@ EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
 """What is drawn before there is a Fleet."""
 
 
-class GputopApp(Bundles, inherit_bindings=False):
+class GputopApp(Answering, inherit_bindings=False):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
     CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss", "dialogs.tcss")]
@@ -133,14 +135,14 @@ class GputopApp(Bundles, inherit_bindings=False):
         paused = None
         if self.paused_at is not None and self.newest is not None:
             paused = (self.newest.as_of - self.paused_at.as_of).total_seconds()
+        head = Head(title=self.options.title, message=self.message, paused_seconds=paused, mode=self.mode,
+                    waiting=self.waiting_words)  # fmt: skip
         if screen is None:
-            return Head(title=self.options.title, message=self.message, paused_seconds=paused, mode=self.mode)
+            return head
         state = screen.state
-        return Head(
-            title=self.options.title, message=self.message, view=screen.view,
-            sort=state.sort, descending=state.descending, filter=screen.filter_text,
-            shown=len(screen.table.rows), marks=len(state.marks), paused_seconds=paused, mode=self.mode,
-            acts=len(self.desk.running) if self.desk is not None else 0,
+        return replace(
+            head, view=screen.view, sort=state.sort, descending=state.descending, filter=screen.filter_text,
+            shown=len(screen.table.rows), marks=len(state.marks), acts=len(self.desk.running) if self.desk else 0,
         )  # fmt: skip
 
     def on_fleet_updated(self, message: FleetUpdated) -> None:
@@ -148,14 +150,13 @@ class GputopApp(Bundles, inherit_bindings=False):
         if self.desk is not None:
             self.desk.accept(self.newest)
         self.draw_all()
+        self.look_at_questions()
 
     def draw_all(self) -> None:
         """Draw the screen in front, and the one under a dialog."""
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, CommandScreen):
-                if screen.is_mounted:
-                    screen.draw()
-                return
+        screen = next((one for one in reversed(self.screen_stack) if isinstance(one, CommandScreen)), None)
+        if screen is not None and screen.is_mounted:
+            screen.draw()
 
     def say(self, text: str) -> None:
         """One line for the user in place of the key hints, gone by itself."""
@@ -231,13 +232,15 @@ def run_screen(
     make_feed: Callable[[], Feed] | None,
     options: ScreenOptions,
     make_desk: Callable[[Feed], Desk] | None = None,
+    questions: Questions | None = None,
 ) -> int:
     """Show the screen until the user leaves; the exit code. `make_feed` is called after the first paint; `None` shows
-    the start page, and `WANTS_DEMO` is returned when the user asks for the demo there."""
+    the start page, and `WANTS_DEMO` is returned when the user asks for the demo there. `questions`: of the hosts."""
     gc.set_threshold(*COLLECT_AFTER)
     with guarded() as terminal:
         app = GputopApp(options, make_feed=make_feed, make_desk=make_desk, watches=make_feed is not None)
         app.terminal_file = terminal.file
+        app.take_questions(questions)
         app.end_soon = terminal.end_soon
         with ending_signals(terminal, app.end):
             code = app.run(mouse=options.mouse)

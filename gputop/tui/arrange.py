@@ -52,14 +52,15 @@ def arranged(rows: list[Row], view: View, sort: str, descending: bool, passes: P
 
 
 def lines_of(rows: list[Row], *, reasons: bool) -> list[Line]:
-    """One line a row, and those under it. `reasons`: whether a host in trouble has a line that says why."""
+    """One line a row, and those under it. `reasons`: whether a host in trouble, or one that waits, has a line that says
+    why."""
     lines: list[Line] = []
     for row in rows:
         lines.append((row, 0))
         if isinstance(row, GpuRow):
             if row.has_partitions and row.state == "ok":
                 lines += [(row, part) for part in range(1, len(row.partitions) + 1)]
-        elif reasons and isinstance(row, HostRow) and row.is_problem and row.host.link.problem is not None:
+        elif reasons and isinstance(row, HostRow) and row.is_explained:
             lines.append((row, 1))
     return lines
 

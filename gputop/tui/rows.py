@@ -14,7 +14,7 @@ from functools import cached_property
 from gputop.catalog.format import numbers
 from gputop.catalog.text import short_model
 from gputop.domain.host import Host
-from gputop.domain.link import NOT_RETRIED, SEVERITY, TROUBLE, LinkState
+from gputop.domain.link import EXPLAINED, NOT_RETRIED, SEVERITY, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL
 from gputop.domain.reading import Device, Frame, Partition, ProcessReading
 from gputop.fleet.occupancy import FRESH, SHOWN
@@ -37,6 +37,7 @@ class HostRow:
         self.place = place
         self.key: Key = (host.name,)
         self.is_problem = host.link.state in TROUBLE
+        self.is_explained = host.link.state in EXPLAINED and host.link.problem is not None
 
     @cached_property
     def frame(self) -> Frame | None:
@@ -279,10 +280,11 @@ def host_sort_key(row: Row) -> tuple[tuple[int, int | str], ...]:
 
 
 def reason(host: Host, as_of: datetime) -> str:
-    """Why a host is in trouble and what happens next, in one line; empty for a host that is well."""
+    """Why a host is in trouble, or what it waits for, and what happens next, in one line; empty for one that is
+    well."""
     link = host.link
     problem = link.problem
-    if problem is None or link.state not in TROUBLE:
+    if problem is None or link.state not in EXPLAINED:
         return ""
     parts = [problem.summary]
     if link.retry_at is not None:
@@ -290,7 +292,8 @@ def reason(host: Host, as_of: datetime) -> str:
         parts += [f"next try in {seconds} s" if seconds else "trying now", "F5 tries now"]
     else:
         parts += [problem.hint] if problem.hint else []
-        parts += ["F5 tries again"] if link.state in NOT_RETRIED | {LinkState.STALE} else []
+        is_told = (problem.hint or "").startswith("F5")
+        parts += ["F5 tries again"] if link.state in NOT_RETRIED | {LinkState.STALE} and not is_told else []
     return "; ".join(parts)
 
 

@@ -38,6 +38,8 @@ class Head:
     """Whether acts are allowed."""
     acts: int = 0
     """Acts that are under way."""
+    waiting: str = ""
+    """What waits for an answer of the user; empty: nothing does."""
 
 
 def header_height(width: int, height: int) -> int:
@@ -98,6 +100,8 @@ def _badges(head: Head) -> Spans:
         spans += [(f" PAUSED {show.duration(head.paused_seconds)} ", "badge"), (" ", "text")]
     if head.acts:
         spans += [(f" {head.acts} {'act' if head.acts == 1 else 'acts'} under way ", "badge"), (" ", "text")]
+    if head.waiting:
+        spans += [(f" {head.waiting} ", "badge"), (" ", "text")]
     if head.marks:
         spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
     return tuple(spans)
@@ -184,6 +188,8 @@ def _short_sums(sums: Totals, head: Head, width: int) -> Spans:
 
 def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) -> Spans:
     paused: Spans = ((" PAUSED ", "badge"), (" ", "text")) if head.paused_seconds is not None else ()
+    if head.waiting:
+        paused += ((f" {head.waiting.split()[0]}? ", "badge"), (" ", "text"))
     busy: Spans = ((f"{sums.devices_busy}/{sums.devices}", "strong"), (" busy  ", "dim"))
     right: Spans = (*paused, *busy, data_age(fleet, words=False))
     left = states(fleet, words=False)
@@ -213,7 +219,7 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
     """Keys from the registry, and at the right what the session is."""
     hints: list[Span] = [(" ", "text")]
     shown = sorted((command for command in commands if command.footer and command.keys), key=lambda item: item.footer)
-    right: Spans = ()
+    right: Spans = ((f" {head.waiting} ", "badge"), (" ", "text")) if head.waiting and view is None else ()
     if view is not None:
         right = (head.mode, (f"  {head.shown} {view.noun} ", "dim"))
     if head.message:

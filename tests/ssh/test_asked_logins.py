@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import asyncssh
 import pytest
 
+from gputop.domain.call import RunOn
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.question import Declined, LoginQuestion
 from gputop.transport.ssh import SshConnection, SshTransport
+from gputop.wiring import make_collector, make_runner, make_ways
 from tests.ssh.conftest import Connecting, Servers
 from tests.ssh.fleet import CODE, PASSWORD, Server
 from tests.ssh.person import Answers, ScriptedPerson
@@ -210,6 +212,29 @@ async def test_a_login_that_a_person_made_is_kept_and_shared_until_the_end(
         ssh = third.ssh
     assert ssh.is_closed()
     assert len(person.logins) == 1
+
+
+async def test_what_is_watched_and_acts_share_the_login_that_a_person_made(own_users: Servers) -> None:
+    gate = keyless(own_users, own_users.password_gate)
+    host = keyless(own_users, own_users.password, name="inner", jump=("password-gate",))
+    person = ScriptedPerson(on_login=knows_all)
+    before = own_users.password.count("Accepted password"), own_users.password_gate.count("Accepted keyboard")
+    ways = make_ways([gate, host], person=person)
+    collector = make_collector([host], ways=ways)
+    runner, transport = make_runner([gate, host], ways=ways)
+    call = RunOn(host="inner", argv=("echo", "x"))
+    async with asyncio.timeout(60), aclosing(collector.updates()) as updates:
+        running = asyncio.create_task(runner.run(call, deadline_seconds=30))
+        async for update in updates:
+            if (seen := update.fleet.get("inner")) is not None and seen.frame is not None:
+                break
+        assert (await running).text == "x\n"
+        assert (await runner.run(RunOn(host="password-gate", argv=("echo", "y")), deadline_seconds=30)).text == "y\n"
+    await runner.close()
+    await transport.close()
+    assert [question.host for question in person.logins] == ["password-gate", "inner"]
+    after = own_users.password.count("Accepted password"), own_users.password_gate.count("Accepted keyboard")
+    assert after == (before[0] + 1, before[1] + 1)
 
 
 async def test_more_programs_than_sshd_allows_on_one_connection_wait_for_room(

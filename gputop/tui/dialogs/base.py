@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import events
@@ -45,6 +46,10 @@ class Dialog(ModalScreen[T]):
         Binding("right", "app.focus_next", show=False),
     ]
 
+    counts_from: float = inf
+    """Time of the newest thing that the dialog shows, on the clock of Textual's events: keys from before, typed for
+    something else, do nothing."""
+
     _title_spans: Spans = ()
 
     @property
@@ -55,14 +60,23 @@ class Dialog(ModalScreen[T]):
         return self.app
 
     def on_mount(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """It can be read now."""
         self.rest_on_cancel()
 
     def rest_on_cancel(self) -> None:
         """What can be read now is new: Cancel has the focus, and keys from before count nowhere."""
-        now = Message().time
-        for entry in self.query(Entry):
-            entry.counts_from = now
+        self.count_from_now()
         self.query_one("#cancel", Button).focus()
+
+    def count_from_now(self, grace_seconds: float = 0.0) -> None:
+        """Keys from before do nothing. `grace_seconds`: nor do those of so much time after, for what opens by itself:
+        nobody can have read it."""
+        self.counts_from = Message().time + grace_seconds
+        for entry in self.query(Entry):
+            entry.counts_from = self.counts_from
 
     def action_cancel(self) -> None:
         self.dismiss(None)
@@ -83,6 +97,9 @@ class Dialog(ModalScreen[T]):
         raise NotImplementedError
 
     def on_key(self, event: events.Key) -> None:
+        if event.time < self.counts_from:
+            event.stop()
+            event.prevent_default()
         self.gputop.touch()
 
     def show_title(self, title: str, note: str = "") -> None:
@@ -95,10 +112,11 @@ class Dialog(ModalScreen[T]):
         page = self.query_one("#dialog-text", Page)
         lines, top, height = page.virtual_size.height, page.scroll_offset.y, page.size.height
         right: Spans = ()
-        if 0 < height < lines:
-            right = (("↑ ↓ ", "key"), (f"lines {top + 1} to {top + height} of {lines} ", "warn"))
         title = self.query_one("#dialog-title", Lines)
         width = title.size.width
+        if 0 < height < lines:
+            words = f"lines {top + 1} to {top + height} of {lines} "
+            right = (("↑ ↓ ", "key"), (words if width >= 60 else f"{top + height}/{lines} ", "warn"))
         title.show([self.gputop.look.plain(spread(self._title_spans, right, width) if width else self._title_spans)])
 
 

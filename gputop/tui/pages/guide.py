@@ -26,7 +26,7 @@ LEGEND: tuple[tuple[LinkState, str], ...] = (
     (LinkState.AUTH_FAILED, "the server refused the login; F5 tries again"),
     (LinkState.HOST_KEY_REJECTED, "the host's key is not the known one; F5 tries again"),
     (LinkState.UNSUPPORTED, "connected, but nothing can be run there"),
-    (LinkState.CONNECTING, "on its way"),
+    (LinkState.CONNECTING, "on its way, or waits for your answer"),
 )
 
 

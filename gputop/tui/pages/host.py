@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from gputop.catalog import format as show
 from gputop.domain.host import Host
-from gputop.domain.link import NOT_RETRIED, TROUBLE
+from gputop.domain.link import EXPLAINED, NOT_RETRIED
 from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.export.groups import Group
 from gputop.export.host_groups import ages, hops, host_identity, host_load, link_group, where
@@ -151,9 +151,9 @@ def problem_lines(host: Host, look: Look, width: int, position: int | None = Non
             label = frame.devices[at].label if frame and at < len(frame.devices) else "GPU"
             named += [(label if position is None else "", problem) for problem in problems]
     link = host.link.problem
-    if link is not None and host.link.state in TROUBLE and host.link.state not in FRESH:
+    if link is not None and host.link.state in EXPLAINED and host.link.state not in FRESH:
         named.insert(0, ("", link))  # that of a host with fresh values is one of the others
-    in_trouble = SIGNS[host.link.state] if host.link.state in TROUBLE else TROUBLED
+    in_trouble = SIGNS[host.link.state] if host.link.state in EXPLAINED else TROUBLED
     lines: list[Spans] = []
     for where_, problem in named:
         lines += _problem(where_, problem, in_trouble, look, width)

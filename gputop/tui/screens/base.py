@@ -40,6 +40,11 @@ class CommandScreen(EagerScreen, inherit_bindings=False):
         """Names of the hosts that a command would act on."""
         return ()
 
+    @property
+    def awaits_text(self) -> bool:
+        """The next key means something else than it does mostly."""
+        return False
+
     def meant(self) -> list[object]:
         """The rows that a command would act on: the marked ones, or the one under the cursor."""
         return []

@@ -254,6 +254,10 @@ class FleetScreen(CommandScreen):
         row = self.table.held_row()
         return () if row is None else (row.host.name,)
 
+    @property
+    def awaits_text(self) -> bool:
+        return self.awaits_sort_letter or self.query_one("#filter-line").has_class("-open")
+
     def meant(self) -> list[object]:
         if self.state.marks:
             return [row for row in self.state.store.rows(self.gputop.fleet) if row.key in self.state.marks]
