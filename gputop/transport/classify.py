@@ -209,16 +209,6 @@ def no_shell(error: asyncssh.ChannelOpenError | None) -> LinkFailure:
     )
 
 
-def no_room(channels: int, seconds: float) -> LinkFailure:
-    """As many programs as may run on one connection do."""
-    return _failure(
-        LinkState.UNSUPPORTED,
-        ProblemKind.TIMED_OUT,
-        f"{channels} programs of gputop run there, and none of them ended within {seconds:g} s",
-        hint="try again when some have ended",
-    )
-
-
 def _failure(
     state: LinkState, kind: ProblemKind, summary: str, *, detail: str | None = None, hint: str | None = None
 ) -> LinkFailure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
@@ -20,6 +21,7 @@ from gputop.transport.route import Hop
 BANNER_CHARS = 2048
 SAID_CHARS = 4096
 KBDINT = "keyboard-interactive"
+PASSWORD = "password"
 LOGIN_TRIES = 3
 """Answers that a server may refuse, as with ssh."""
 MOST_PROMPTS = 20
@@ -57,8 +59,14 @@ class Client(asyncssh.SSHClient):
         self._name, self._port = hop.known_as
         self.entries: list[Entry] = known.entries(self._name, self._port, hop.resolved.known_hosts)
         self._accepted: asyncssh.SSHKey | None = None
+        self._requests: Counter[str] = Counter()
+        """How often the server let us begin, by method."""
         self._tries = 0
-        self._last_method = ""
+        """Of these those in which a person was asked."""
+        self._is_new = False
+        self._was_challenged = False
+        self._answered = ""
+        """The method of the last answer."""
         self._is_refused = False
         self._said: list[str] = []
         """Words of the server that came without a question."""
@@ -148,9 +156,9 @@ class Client(asyncssh.SSHClient):
         self.attempt.asked.append("publickey")
 
     async def password_auth_requested(self) -> str | None:
-        if not await self._may_ask("password"):
+        if not await self._may_ask(PASSWORD):
             return None
-        answers = await self._ask("", [("Password", False)])
+        answers = await self._ask("", [("Password", False)], is_kbdint=False)
         return answers[0] if answers else None
 
     async def kbdint_auth_requested(self) -> str | None:
@@ -159,6 +167,7 @@ class Client(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
+        self._was_challenged = True
         if len(prompts) > MOST_PROMPTS:
             self.attempt.asked.append(KBDINT)
             return None
@@ -173,30 +182,35 @@ class Client(asyncssh.SSHClient):
 
     async def _may_ask(self, method: str) -> bool:
         """Whether a person can answer now. Ends the login while another one asks."""
-        self._is_refused = method == self._last_method
-        if self._interview is None or self.attempt.has_given_up or self._tries >= LOGIN_TRIES:
+        is_mute = method == KBDINT and self._requests[KBDINT] > 0 and not self._was_challenged
+        is_used_up = max(self._tries, self._requests[method]) >= LOGIN_TRIES or is_mute
+        if self._interview is None or self.attempt.has_given_up or is_used_up:
             self.attempt.asked.append(method)
             return False
         if not await self._interview.begin():
             self.attempt.asked.append(method)
             raise PersonNeeded(AnotherAsks())
-        self._tries += 1
-        self._last_method = method
+        self._requests[method] += 1
+        self._is_new = True
+        self._is_refused = method == self._answered
         return True
 
-    async def _ask(self, words: str, prompts: Sequence[tuple[str, bool]]) -> list[str] | None:
+    async def _ask(
+        self, words: str, prompts: Sequence[tuple[str, bool]], *, is_kbdint: bool = True
+    ) -> list[str] | None:
         """A person may take as long as the server allows: our own limit does not run meanwhile, nor does anybody else
         wait for our place."""
         assert self._interview is not None
+        method = KBDINT if is_kbdint else PASSWORD
+        self._tries += self._is_new
+        self._is_new = False
         self._limit(None)
         if self._step_aside is not None:
             await self._step_aside()
         text = "\n".join([*self._said, words])[-SAID_CHARS:]
         self._said.clear()
         self.attempt.is_asking = True
-        answers = await self._interview.answers(
-            text, prompts, is_kbdint=self._last_method == KBDINT, was_refused=self._is_refused
-        )
+        answers = await self._interview.answers(text, prompts, is_kbdint=is_kbdint, was_refused=self._is_refused)
         self.attempt.is_asking = False
         self._is_refused = False
         self._give_time()
@@ -205,6 +219,7 @@ class Client(asyncssh.SSHClient):
             self._interview.decline(answers)
             return None
         self.attempt.answers_given += 1
+        self._answered = method
         return answers
 
     def _give_time(self) -> None:

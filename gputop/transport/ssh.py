@@ -20,7 +20,7 @@ from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.question import Declined
 from gputop.ports import Clock, Person, Told
 from gputop.transport.asking import Asking, Interview, key_of
-from gputop.transport.classify import Attempt, Phase, classify, lost_session, no_room, no_shell, through_jump
+from gputop.transport.classify import Attempt, Phase, classify, lost_session, no_shell, through_jump
 from gputop.transport.client import Client
 from gputop.transport.gate import HANDSHAKES_PER_HOP, HANDSHAKES_TOTAL, Gate, backoff_seconds
 from gputop.transport.hostkeys import KnownHosts, fingerprint
@@ -43,8 +43,9 @@ LOGIN_SECONDS = 30.0
 """For key exchange and authentication together."""
 START_SECONDS = 15.0
 CLOSE_SECONDS = 0.5
-CHANNELS = 8
-"""Programs at a time on one connection: sshd has 10 sessions on it by default (MaxSessions)."""
+CHANNELS = 5
+"""Programs at a time on one connection. sshd has room for 10 (MaxSessions), and counts one that has ended a moment
+longer than we do."""
 
 logger = logging.getLogger(__name__)
 
@@ -110,9 +111,9 @@ class Login:
         """Run `command`, once there is room for another channel."""
         place = _Place(self._room)
         program = SshProgram(lambda: self.lost, place.leave)
+        await place.take()
         try:
             async with asyncio.timeout(START_SECONDS):
-                await place.take()
                 await self.ssh.create_session(
                     lambda: program, command, encoding=None, request_pty=False, env={}, send_env=()
                 )
@@ -120,8 +121,6 @@ class Login:
             place.leave()
             return self.lost or no_shell(refused)
         except (OSError, asyncssh.Error) as error:
-            if not place.is_taken:
-                return no_room(CHANNELS, START_SECONDS)
             place.leave()
             self._client.attempt.limit_seconds = START_SECONDS
             return self.lost or classify(error, self._client.attempt)

@@ -9,6 +9,7 @@ from textual.widgets import Input
 from gputop.tui.bundling import Bundles
 from gputop.tui.dialogs.answer import AnswerDialog, LoginDialog, PassphraseDialog
 from gputop.tui.dialogs.asked import AskedDialog
+from gputop.tui.dialogs.base import Dialog
 from gputop.tui.dialogs.hostkeys import HostKeysDialog
 from gputop.tui.questions import Questions
 from gputop.tui.screens.base import CommandScreen
@@ -68,8 +69,10 @@ class Answering(Bundles):
         self.look_at_questions()
 
     def _is_idle(self) -> bool:
-        """A screen in front, and nothing of it is being typed into or awaits a letter."""
+        """What is in front is not being typed into and awaits no letter."""
         screen = self.screen
+        if isinstance(screen, Dialog):
+            return screen.only_waits
         return isinstance(screen, CommandScreen) and not screen.awaits_text and not isinstance(screen.focused, Input)
 
     def next_question(self) -> AskedDialog | None:

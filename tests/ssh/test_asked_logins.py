@@ -103,6 +103,18 @@ async def test_a_wrong_answer_is_said_to_be_wrong_and_three_are_enough(
         await (await connected(transport, spec)).close()
 
 
+async def test_a_method_that_asks_nothing_is_tried_once_and_takes_no_try_from_the_other(
+    own_users: Servers, transport_for: Connecting
+) -> None:
+    """sshd without PAM says that it has keyboard-interactive, and then refuses it at once."""
+    options = "PasswordAuthentication yes\nKbdInteractiveAuthentication yes"
+    server = own_users.fleet.add("two-methods", authorized="", options=options)
+    spec, person = keyless(own_users, server), answering(["a"], ["b"], [PASSWORD])
+    async with transport_for(spec, person=person) as transport:
+        await (await connected(transport, spec)).close()
+    assert [question.was_refused for question in person.logins] == [False, True, True]
+
+
 @pytest.mark.parametrize("name", ["two_steps", "password"])
 async def test_a_login_that_is_given_up_is_not_asked_for_again_until_the_person_wants_it(
     own_users: Servers, transport_for: Connecting, name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -20,6 +21,7 @@ from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.asked import AskedDialog
 from gputop.tui.dialogs.base import Entry
 from gputop.tui.dialogs.hostkeys import HostKeysDialog
+from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.questions import Questions
 from gputop.tui.screens.fleet import FleetScreen
 from tests.fakes.questions import (
@@ -31,6 +33,7 @@ from tests.fakes.questions import (
     a_passphrase_question,
 )
 from tests.tui.builders import an_app, odd_fleet, until
+from tests.tui.stage import Stage
 
 Value = TypeVar("Value")
 SIZE = (120, 36)
@@ -377,6 +380,33 @@ async def test_it_waits_until_another_dialog_is_closed() -> None:
         await stage.pilot.press("escape")
         stage.app.look_at_questions()
         await stage.opened(HostKeysDialog)
+
+
+async def test_a_plan_that_is_still_being_made_may_be_what_it_waits_for(tmp_path: Path) -> None:
+    """A host that the plan needs may want a password: else each would wait for the other."""
+    stage = Stage(tmp_path)
+    stage.machines.answers.clear()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        stage.app.quiet_seconds = 0.0
+        questions = Questions()
+        stage.app.take_questions(questions)
+        await pilot.pause()
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(stage.app.screen, PlanDialog))
+        task = asyncio.create_task(questions.answers(a_login_question()))
+        await until(pilot, lambda: isinstance(stage.app.screen, LoginDialog))
+        await pilot.press(*"pass", "enter")
+        assert await task == ["pass"]
+        stage.machines.answers.set()
+        await until(pilot, lambda: isinstance(stage.app.screen, LoginDialog))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(stage.app.screen, PlanDialog) and stage.app.screen.proposal is not None)
+        later = asyncio.create_task(questions.answers(a_login_question()))
+        await pilot.pause()
+        stage.app.look_at_questions()
+        await pilot.pause()
+        assert isinstance(stage.app.screen, PlanDialog)  # there is something to read and to type in it now
+        later.cancel()
 
 
 async def test_it_waits_until_no_key_was_pressed_for_a_moment() -> None:

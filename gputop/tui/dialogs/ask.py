@@ -27,7 +27,6 @@ class AskDialog(Dialog[tuple[str, str]]):
         prompt: str = "",
         accepts: Accepts = lambda _: True,
         note: str = "",
-        is_secret: bool = False,
     ) -> None:
         """`buttons`: id and label, beside Cancel. `accepts`: whether what was typed allows them."""
         super().__init__()
@@ -37,7 +36,6 @@ class AskDialog(Dialog[tuple[str, str]]):
         self._prompt = prompt
         self._accepts = accepts
         self._note = note
-        self._is_secret = is_secret
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
@@ -46,7 +44,7 @@ class AskDialog(Dialog[tuple[str, str]]):
             if self._prompt:
                 with Horizontal(id="phrase-line", classes="asks"):
                     yield Lines(id="phrase-label", ground="head")
-                    yield Entry(id="phrase", password=self._is_secret)
+                    yield Entry(id="phrase")
             with Horizontal(id="dialog-buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
                 for name, label in self._buttons:

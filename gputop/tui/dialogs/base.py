@@ -53,6 +53,11 @@ class Dialog(ModalScreen[T]):
     _title_spans: Spans = ()
 
     @property
+    def only_waits(self) -> bool:
+        """There is nothing to read or to type in it yet: what it waits for may ask something first."""
+        return False
+
+    @property
     def gputop(self) -> GputopApp:
         from gputop.tui.app import GputopApp
 

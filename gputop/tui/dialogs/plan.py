@@ -44,6 +44,10 @@ class PlanDialog(Dialog[Work]):
         self._is_handed_on = False
         """The plan is with the gate: no other takes its place."""
 
+    @property
+    def only_waits(self) -> bool:
+        return self._is_handed_on or (self.proposal is None and not self.said)
+
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Lines(id="dialog-title", ground="head")
