@@ -38,6 +38,7 @@ GLOSSARY = (
     "domain/link.py",
     "domain/reading.py",
     "domain/problem.py",
+    "domain/question.py",
     "fleet/fleet.py",
     "fleet/series.py",
     "fleet/totals.py",

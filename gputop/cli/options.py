@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 from gputop.configfile import ConfigProblem, duration
-from gputop.domain.host import INTERVAL_SECONDS, HostSpec
+from gputop.domain.host import INTERVAL_SECONDS, HostKeyPolicy, HostSpec
 from gputop.health.catalog import load as load_catalog
 from gputop.inventory import load as inventory_files
 from gputop.inventory.expand import BadPattern, unfit
@@ -68,10 +68,10 @@ def selection(args: argparse.Namespace, *, may_be_empty: bool = False) -> Select
     if isinstance(options, Exit):
         return options
     interval = settings.interval.total_seconds() if settings.interval else DEFAULT_INTERVAL_SECONDS
-    inventory = _inventory(args.inventory, interval)
+    inventory = _inventory(args.inventory, interval, settings.host_keys)
     if isinstance(inventory, Exit):
         return inventory
-    specs = _specs(args, inventory, options, interval, may_be_empty=may_be_empty)
+    specs = _specs(args, inventory, options, interval, settings.host_keys, may_be_empty=may_be_empty)
     if isinstance(specs, Exit):
         return specs
     names = {spec.name for spec in specs}
@@ -145,7 +145,7 @@ def report(problems: Sequence[ConfigProblem]) -> Exit:
     return Exit.USAGE
 
 
-def _inventory(named: Sequence[str], interval_seconds: float) -> Inventory | Exit:
+def _inventory(named: Sequence[str], interval_seconds: float, host_keys: HostKeyPolicy) -> Inventory | Exit:
     """The inventory that counts; an empty one when there is none."""
     paths = tuple(Path(os.path.expanduser(name)) for name in named) or locations.named_inventories()
     for path in paths:
@@ -154,12 +154,18 @@ def _inventory(named: Sequence[str], interval_seconds: float) -> Inventory | Exi
             return diagnostics.fail(f"{path}: no such inventory file", hint)
     if not paths:
         paths = tuple(path for path in locations.inventory_places() if os.path.exists(path))[:1]
-    loaded = inventory_files.load(paths, default_interval_seconds=interval_seconds)
+    loaded = inventory_files.load(paths, default_interval_seconds=interval_seconds, default_host_keys=host_keys)
     return report(loaded) if isinstance(loaded, list) else loaded
 
 
 def _specs(
-    args: argparse.Namespace, inventory: Inventory, options: dict[str, Any], interval: float, *, may_be_empty: bool
+    args: argparse.Namespace,
+    inventory: Inventory,
+    options: dict[str, Any],
+    interval: float,
+    host_keys: HostKeyPolicy,
+    *,
+    may_be_empty: bool,
 ) -> tuple[HostSpec, ...] | Exit:
     words = parts(args.hosts)
     known = {spec.name.lower() for spec in inventory.specs}
@@ -171,7 +177,7 @@ def _specs(
     words += parts(args.literal_hosts)
     specs: tuple[HostSpec, ...] | BadPattern = ()
     if words or not this_machine:
-        specs = select(words, inventory, options, interval)
+        specs = select(words, inventory, options, interval, host_keys)
     if not isinstance(specs, BadPattern):
         if not specs and not this_machine:
             if inventory.files:

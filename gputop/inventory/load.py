@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from gputop.configfile import ConfigProblem, Document, Keys, contents, did_you_mean, parse
-from gputop.domain.host import HostSpec
+from gputop.domain.host import HostKeyPolicy, HostSpec
 from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
 from gputop.inventory.layer import Layer, read_layer
 from gputop.inventory.policy import PREFIX, take_policy
@@ -46,10 +46,15 @@ class _Group(Struct):
     members: dict[str, None] = {}
 
 
-def load(paths: Sequence[Path], *, default_interval_seconds: float = 2.0) -> Inventory | list[ConfigProblem]:
+def load(
+    paths: Sequence[Path],
+    *,
+    default_interval_seconds: float = 2.0,
+    default_host_keys: HostKeyPolicy = HostKeyPolicy.STRICT,
+) -> Inventory | list[ConfigProblem]:
     """The inventory that `paths` hold together, or what is wrong with them.
 
-    `default_interval_seconds` is for hosts whose files name no `interval`.
+    The defaults are for hosts whose files name no `interval` and no `host_keys`.
     """
     problems: list[ConfigProblem] = []
     hosts: dict[str, _Listed] = {}
@@ -71,10 +76,8 @@ def load(paths: Sequence[Path], *, default_interval_seconds: float = 2.0) -> Inv
         for member in group.members:
             memberships.setdefault(member, []).append(name)
     conflicts: dict[object, ConfigProblem] = {}
-    specs = [
-        _resolve(listed, memberships.get(key, []), groups, default_interval_seconds, conflicts)
-        for key, listed in hosts.items()
-    ]
+    defaults: dict[str, Any] = {"interval_seconds": default_interval_seconds, "host_keys": default_host_keys}
+    specs = [_resolve(listed, memberships.get(key, []), groups, defaults, conflicts) for key, listed in hosts.items()]
     problems += conflicts.values()
     problems += _unknown_vias([*hosts.values()], groups)
     problems += _jump_loops(specs, hosts)
@@ -211,7 +214,7 @@ def _resolve(
     listed: _Listed,
     group_names: Sequence[str],
     groups: Mapping[str, _Group],
-    default_interval_seconds: float,
+    defaults: dict[str, Any],
     conflicts: dict[object, ConfigProblem],
 ) -> HostSpec:
     """The spec of one host: its own keys, else its groups', else the defaults."""
@@ -225,7 +228,7 @@ def _resolve(
         values["jump"] = jump[: jump.index(listed.name)]  # a bastion of a group or of all is reached without itself
     policy = take_policy(values)
     return HostSpec(
-        **{"interval_seconds": default_interval_seconds} | values,
+        **defaults | values,
         name=listed.name,
         labels=labels,
         groups=tuple(group_names),

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputop.configfile import did_you_mean
-from gputop.domain.host import HostSpec
+from gputop.domain.host import HostKeyPolicy, HostSpec
 from gputop.inventory.expand import LIMIT, BadPattern, expand, is_address, split, unfit
 from gputop.inventory.load import Inventory
 
@@ -56,7 +56,11 @@ def parse_target(word: str) -> Target | BadPattern:
 
 
 def select(
-    words: Sequence[str], inventory: Inventory, options: dict[str, Any], default_interval_seconds: float
+    words: Sequence[str],
+    inventory: Inventory,
+    options: dict[str, Any],
+    default_interval_seconds: float,
+    default_host_keys: HostKeyPolicy = HostKeyPolicy.STRICT,
 ) -> tuple[HostSpec, ...] | BadPattern:
     """The hosts that `words` (see `parts`) name, in their order, each once; all of the inventory without words.
 
@@ -76,7 +80,7 @@ def select(
             return names
         said = {key: value for key in ("user", "port") if (value := getattr(target, key)) is not None}
         for name in names:
-            adhoc = HostSpec(name=name, interval_seconds=default_interval_seconds)
+            adhoc = HostSpec(name=name, interval_seconds=default_interval_seconds, host_keys=default_host_keys)
             spec = replace(known.get(name.lower(), adhoc), **options | said)
             picked.setdefault((spec.name.lower(), spec.user, spec.port), _Picked(spec, target))
         if len(picked) > LIMIT:

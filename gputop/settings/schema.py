@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from gputop.domain.host import HostKeyPolicy
+
 AsciiMode = Literal["auto"] | bool
 """`auto`: plain characters where the terminal is not known to show UTF-8."""
 
@@ -34,6 +36,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     theme: str = "gputop-dark"
     interval: timedelta | None = None
     """Time between two readings, for hosts whose inventory names none; `None`: 2 s."""
+    host_keys: HostKeyPolicy = HostKeyPolicy.STRICT
+    """For hosts whose inventory names none."""
     ascii: AsciiMode = "auto"
     mouse: bool = False
     handshakes: Handshakes = Handshakes()

@@ -86,9 +86,11 @@ class KeyTable:
 
 
 ADVICE = (
-    "No known_hosts has these keys. Compare each with the server's own (ssh-keygen -lf on its console); "
-    "whoever shows another one listens in. Space marks a key."
+    "No known_hosts has {these}. Compare {each} with the server's own (ssh-keygen -lf on its console); "
+    "whoever shows another one listens in."
 )
+ADVICE_ON_ONE = ADVICE.format(these="this key", each="it")
+ADVICE_ON_MANY = ADVICE.format(these="these keys", each="each") + " Space marks a key."
 
 
 def key_table(
@@ -97,7 +99,7 @@ def key_table(
     """The rows under each other: one line each where all fit, else as many as it takes; a fingerprint is never cut."""
     table = KeyTable(lines=[], places={})
     if advises:
-        table.lines += [((f" {line}", "dim"),) for line in wrap(ADVICE, max(2, width - 2))]
+        table.lines += _said(ADVICE_ON_ONE if len(rows) == 1 else ADVICE_ON_MANY, max(2, width - 2), "dim")
     names = max((cell_len(_name(row)) for row in rows), default=0)
     targets = max((cell_len(_way(row)) for row in rows), default=0)
     kinds = max((len(row.kind) for row in rows), default=0)

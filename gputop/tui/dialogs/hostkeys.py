@@ -92,7 +92,7 @@ class HostKeysDialog(AskedDialog):
                 self._seen.setdefault(key, now)
         if len(self._seen) != before:
             self._judge()
-            self.set_timer(self.GRACE_SECONDS, self._judge)
+            self.set_timer(max(self.GRACE_SECONDS, 0.01), self._judge)
 
     def _seen_rows(self) -> list[KeyRow]:
         """Those that were on the screen for as long as it takes to see them."""
@@ -104,8 +104,7 @@ class HostKeysDialog(AskedDialog):
         seen, count, marks = len(self._seen_rows()), len(self._rows), len(self._marks)
         short = self.size.width < SHORT_BELOW
         every = f"all {count}" if seen == count else f"the {seen} seen"
-        one = "it" if count == 1 else every
-        self.label("all", f"{one if short else f'Accept {one}'}")
+        self.label("all", "Accept it" if count == 1 else every if short else f"Accept {every}")
         self.label("marked", f"{marks} marked" if short else f"Accept {marks} marked")
         self.query_one("#all", Button).disabled = not seen
         marked = self.query_one("#marked", Button)

@@ -98,14 +98,17 @@ def test_inventories_are_found_in_their_order(
     assert names(capsys) == ["mine"]
 
 
-def test_settings_give_the_interval_that_an_inventory_leaves_open(
-    home: Path, capsys: pytest.CaptureFixture[str]
+def test_settings_give_what_an_inventory_leaves_open(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = home / ".config" / "gputop" / "settings.yaml"
     path.parent.mkdir(parents=True)
-    path.write_text("interval: 7s", encoding="utf-8")
-    assert code_of("hosts", "--format", "json", "gpu1", "new") == 0
-    assert [host["interval"] for host in json.loads(capsys.readouterr().out)["hosts"]] == ["7s", "7s"]
+    path.write_text("interval: 7s\nhost_keys: ask", encoding="utf-8")
+    (tmp_path / "own.yaml").write_text("hosts: [gpu1, {name: gpu2, interval: 1s, host_keys: strict}]", encoding="utf-8")
+    assert code_of("-f", str(tmp_path / "own.yaml"), "hosts", "--format", "json", "gpu1", "gpu2", "new") == 0
+    hosts = json.loads(capsys.readouterr().out)["hosts"]
+    assert [host["interval"] for host in hosts] == ["7s", "1s", "7s"]
+    assert [host["host_keys"] for host in hosts] == ["ask", "strict", "ask"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ap
     """What `run_screen` was called with; the screen itself is not drawn."""
     calls: list[tuple[Any, app.ScreenOptions]] = []
 
-    def run_screen(make_feed: Any, options: app.ScreenOptions, make_desk: Any) -> int:
+    def run_screen(make_feed: Any, options: app.ScreenOptions, make_desk: Any, questions: Any) -> int:
         calls.append((make_feed, options))
         return 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.domain.host import HostKeyPolicy
 from gputop.settings import locations
 from gputop.settings.load import load
 from gputop.settings.schema import Handshakes, Settings
@@ -24,11 +25,15 @@ def test_no_file_and_an_empty_one_mean_no_wishes(file: Path) -> None:
 
 
 def test_every_key_is_read(file: Path) -> None:
-    text = "theme: t\ninterval: 5s\nascii: true\nmouse: true\nhandshakes: {per_hop: 4, total: 9}\nkeymap: {retry: R}\n"
+    text = (
+        "theme: t\ninterval: 5s\nhost_keys: ask\nascii: true\nmouse: true\nhandshakes: {per_hop: 4, total: 9}\n"
+        "keymap: {retry: R}\n"
+    )
     file.write_text(text, encoding="utf-8")
     assert load(file) == Settings(
         theme="t",
         interval=timedelta(seconds=5),
+        host_keys=HostKeyPolicy.ASK,
         ascii=True,
         mouse=True,
         handshakes=Handshakes(per_hop=4, total=9),
@@ -42,6 +47,7 @@ def test_every_key_is_read(file: Path) -> None:
         ("them: x", '1:1: unknown key "them" in the settings\n        did you mean "theme"?'),
         ("interval: 5", "a time needs its unit: 5s"),
         ("interval: 1ms", '1:11: "interval" must be between 100ms and 1h'),
+        ("host_keys: maybe", '1:12: "host_keys" must be '),
         ("ascii: maybe", '1:8: "ascii" must be auto, true or false, not "maybe"'),
         ("handshakes: {total: 0}", '"total" in handshakes must be a whole number from 1 to 1000, not "0"'),
     ],
