@@ -156,6 +156,7 @@ class Asking:
     """Key files that stay locked, and why."""
     _declines_logins: bool = False
     _unlocking: dict[str, _Unlocking] = field(default_factory=dict)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def forget(self) -> None:
         """What was declined is asked again."""
@@ -243,7 +244,8 @@ class Asking:
             self._declined.add((server, need.blob))
             return failure
         try:
-            await in_thread(lambda: self.known.accept(name, port, need.algorithm, need.blob), "gputop-known-hosts")
+            async with self._writing:  # hundreds may have been accepted at once
+                await in_thread(lambda: self.known.accept(name, port, need.algorithm, need.blob), "gputop-known-hosts")
         except OSError as error:
             summary = f"the accepted host key cannot be written to {self.known.own}: {error.strerror}"
             hint = "make room for it there, or correct the rights of the folder"

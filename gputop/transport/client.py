@@ -101,9 +101,12 @@ class Client(asyncssh.SSHClient):
     def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         algorithm, blob = key.algorithm.decode(), key.public_data
         verdict = judge_authority(self.entries, blob)
-        return verdict.judgement is Judgement.TRUSTED or self._reject(verdict, algorithm, blob)
+        return verdict.judgement is Judgement.TRUSTED or self._reject(
+            verdict, algorithm, blob, policy=HostKeyPolicy.STRICT
+        )
 
-    def _reject(self, verdict: Verdict, algorithm: str, blob: bytes) -> bool:
+    def _reject(self, verdict: Verdict, algorithm: str, blob: bytes, *, policy: HostKeyPolicy | None = None) -> bool:
+        """`policy`: other than the host's own."""
         resolved = self._hop.resolved
         self.attempt.rejection = rejection(
             verdict,
@@ -115,7 +118,7 @@ class Client(asyncssh.SSHClient):
             bad_lines=self._known.bad_lines(resolved.known_hosts),
             add_to=next(iter(resolved.known_hosts), str(self._known.own)),
             direct=self.attempt.jump is None and not self.attempt.proxy and resolved.host_key_alias is None,
-            policy=self._hop.host_keys,
+            policy=policy or self._hop.host_keys,
             has_person=self._interview is not None,
         )
         return False

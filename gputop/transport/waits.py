@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Told
 
+Item = TypeVar("Item")
 Key = tuple[str, ...]
 """The `user@address:port` of each hop to a server, first hop first, its own last."""
 
@@ -38,45 +41,48 @@ class Waits:
     """The logins that wait for a person, and the hosts that wait for a login."""
 
     def __init__(self) -> None:
-        self._listeners: list[_Listener] = []
-        self._waiting: list[_Waiting] = []
+        self._listeners: defaultdict[Key, list[_Listener]] = defaultdict(list)
+        """By each login on their way: a fleet may wait for one jump host."""
+        self._waiting: defaultdict[Key, list[_Waiting]] = defaultdict(list)
 
     @asynccontextmanager
     async def listening(self, key: Key, host: str, told: Told | None) -> AsyncIterator[None]:
         """While `host` is reached by `key`, `told` hears what that waits for."""
         listener = _Listener(key, host, told)
-        self._listeners.append(listener)
+        for part in _parts(key):
+            self._listeners[part].append(listener)
         try:
-            for waiting in self._waiting:
-                await _tell(listener, waiting, is_over=False)
+            for part in _parts(key):
+                for waiting in tuple(self._waiting.get(part, ())):
+                    await _tell(listener, waiting, is_over=False)
             yield
         finally:
-            self._listeners.remove(listener)
+            for part in _parts(key):
+                _remove(self._listeners, part, listener)
 
     @asynccontextmanager
     async def waiting(self, key: Key, name: str, problem: Problem) -> AsyncIterator[None]:
         """While the login to `key`, a server that people call `name`, waits."""
         waiting = _Waiting(key, name, problem)
-        self._waiting.append(waiting)
+        self._waiting[key].append(waiting)
         try:
             await self._tell_all(waiting, is_over=False)
             yield
         finally:
-            self._waiting.remove(waiting)
+            _remove(self._waiting, key, waiting)
             await self._tell_all(waiting, is_over=True)
 
     def hosts(self, key: Key) -> tuple[str, ...]:
         """The hosts that wait for the login to `key`, or for one behind it, each once."""
-        names = [listener.host for listener in self._listeners if _leads_through(listener.key, key)]
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(listener.host for listener in self._listeners.get(key, ())))
 
     async def _tell_all(self, waiting: _Waiting, *, is_over: bool) -> None:
-        for listener in tuple(self._listeners):
+        for listener in tuple(self._listeners.get(waiting.key, ())):
             await _tell(listener, waiting, is_over=is_over)
 
 
 async def _tell(listener: _Listener, waiting: _Waiting, *, is_over: bool) -> None:
-    if listener.told is None or not _leads_through(listener.key, waiting.key):
+    if listener.told is None:
         return
     problem = waiting.problem
     if listener.key != waiting.key:
@@ -84,5 +90,12 @@ async def _tell(listener: _Listener, waiting: _Waiting, *, is_over: bool) -> Non
     await listener.told(None if is_over else problem)
 
 
-def _leads_through(key: Key, part: Key) -> bool:
-    return key[: len(part)] == part
+def _parts(key: Key) -> list[Key]:
+    """`key` and all that stand before it on the way."""
+    return [key[:length] for length in range(1, len(key) + 1)]
+
+
+def _remove(kept: dict[Key, list[Item]], key: Key, item: Item) -> None:
+    kept[key].remove(item)
+    if not kept[key]:
+        del kept[key]

@@ -53,7 +53,7 @@ class Answering(Bundles):
         """Ask what is to be asked, unless the person is at something else: then once that is done."""
         screen = self.screen
         if isinstance(screen, AskedDialog):
-            screen.draw()
+            screen.draw_soon()
             return
         dialog = self.next_question()
         if dialog is None or not self._is_idle():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -66,8 +67,9 @@ def key_rows(asked: Iterable[AskedKey]) -> list[KeyRow]:
         )
         row.asked.append(one)
         row.names = tuple(dict.fromkeys((*row.names, question.host, *question.hosts())))
+    shown = Counter(row.id[1] for row in rows.values())
     for row in rows.values():
-        row.same = sum(other.id[1] == row.id[1] for other in rows.values()) - 1
+        row.same = shown[row.id[1]] - 1
     return list(rows.values())
 
 

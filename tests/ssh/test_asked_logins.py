@@ -103,6 +103,19 @@ async def test_a_wrong_answer_is_said_to_be_wrong_and_three_are_enough(
         await (await connected(transport, spec)).close()
 
 
+async def test_what_the_server_says_before_it_asks_is_shown_with_the_question(
+    own_users: Servers, transport_for: Connecting, tmp_path: Path
+) -> None:
+    banner = tmp_path / "banner"
+    banner.write_text("Use your hardware token.\nAll sessions are recorded.\n")
+    server = own_users.fleet.add("banner", authorized="", options=f"PasswordAuthentication yes\nBanner {banner}")
+    spec, person = keyless(own_users, server), answering(["a"], [PASSWORD])
+    async with transport_for(spec, person=person) as transport:
+        await (await connected(transport, spec)).close()
+    assert person.logins[0].text.split("\n")[:2] == ["Use your hardware token.", "All sessions are recorded."]
+    assert person.logins[1].text == ""
+
+
 async def test_a_method_that_asks_nothing_is_tried_once_and_takes_no_try_from_the_other(
     own_users: Servers, transport_for: Connecting
 ) -> None:
@@ -395,6 +408,20 @@ async def played(tmp_path: Path) -> AsyncIterator[HostSpec]:
     finally:
         server.close()
         await server.wait_closed()
+
+
+async def test_a_server_that_wants_to_know_too_much_is_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = "Login", "", "", [(f"Question {number}: ", True) for number in range(21)]
+    monkeypatch.setattr(PlayedServer, "get_kbdint_challenge", lambda *_: many)
+    person = answering()
+    async with played(tmp_path) as spec:
+        transport = SshTransport([spec], clock=SystemClock(), own_known_hosts=tmp_path / "own", person=person)
+        failure = await refused(transport, spec)
+        await transport.close()
+    assert failure.problem.kind is ProblemKind.PASSWORD_REQUIRED
+    assert person.logins == []
 
 
 async def test_several_things_can_be_asked_at_once_and_words_without_a_question_are_told(tmp_path: Path) -> None:

@@ -238,6 +238,19 @@ async def test_a_passphrase_is_sent_once_and_a_wrong_one_is_said_to_be_wrong() -
         await stage.closed()
 
 
+async def test_what_may_not_be_seen_does_not_go_to_the_clipboard() -> None:
+    async with asking() as stage:
+        stage.ask_login(PASSWORD, CODE)
+        dialog = await stage.opened(LoginDialog)
+        secret, code = dialog.query(Entry)
+        for entry, text in ((secret, "pass"), (code, "123")):
+            entry.focus()
+            await stage.pilot.press(*text, "home", "shift+end", "ctrl+x")
+            await stage.pilot.pause()
+            assert entry.value == ""
+        assert stage.app.clipboard == "123"
+
+
 async def test_each_prompt_has_its_line_and_enter_goes_from_one_to_the_next() -> None:
     async with asking() as stage:
         answer = stage.ask_login(PASSWORD, CODE)

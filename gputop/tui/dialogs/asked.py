@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from textual.timer import Timer
 from textual.widgets import Button
 
 from gputop.tui.dialogs.base import Dialog
 
 EDGE = 4
 """Cells that the frame and its padding take."""
+TOGETHER_SECONDS = 0.1
 
 
 class AskedDialog(Dialog[None]):
@@ -18,8 +20,18 @@ class AskedDialog(Dialog[None]):
     """Its width; the style sheet has it too."""
 
     _is_left = False
+    _to_draw: Timer | None = None
 
     def on_resize(self) -> None:
+        self.draw()
+
+    def draw_soon(self) -> None:
+        """Once for all that comes in the next moment: hundreds of hosts may."""
+        if self._to_draw is None:
+            self._to_draw = self.set_timer(TOGETHER_SECONDS, self._draw)
+
+    def _draw(self) -> None:
+        self._to_draw = None
         self.draw()
 
     def draw(self) -> None:

@@ -31,6 +31,17 @@ class Entry(Input):
             event.stop()
             event.prevent_default()
 
+    def action_copy(self) -> None:
+        """What may not be seen does not go to the clipboard either."""
+        if not self.password:
+            super().action_copy()
+
+    def action_cut(self) -> None:
+        if self.password:
+            self.delete_selection()
+        else:
+            super().action_cut()
+
 
 class Dialog(ModalScreen[T]):
     """A dialog. What it answers is decided by its class; Esc and Cancel answer `None`."""
