@@ -86,6 +86,7 @@ async def opened(app: GputopApp, pilot: Pilot[int], case: str) -> None:
     if case == "ended":
         questions.logins[0].future.cancel()
         app.look_at_questions()
+        await until(pilot, lambda: "it has ended" in "\n".join(app.screen_lines()))
     if questions.keys:  # what is on the screen has been seen
         await until(pilot, lambda: not app.screen.query_one("#all", Button).disabled)
     await pilot.pause()
