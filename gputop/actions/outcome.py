@@ -65,11 +65,13 @@ def step_result(
     performed: Performed | None = None,
 ) -> StepResult:
     """`check`: what the last look found. `summary`: instead of its words."""
+    problem = performed.problem if performed is not None and _RANK[state][0] else None
     return StepResult(
         step=step.id,
         state=state,
         blocked=state is StepState.FAILED and check is not None and check.state is CheckState.BLOCKED,
         summary=summary if summary is not None else check.summary if check is not None else "",
+        hint=problem.hint if problem is not None else None,
         left=check.left if check is not None else (),
         exit_status=performed.exit_status if performed is not None else None,
         output=performed.output if performed is not None else "",
@@ -84,6 +86,7 @@ def outcome_of(
     optional = {step.id for step in host.steps if step.optional}
     counted = [result for result in results if result.step not in optional]
     taken = [result for result in results if result.state is not StepState.SKIPPED]
+    hint = None
     if state is None and not host.steps:
         state, summary = OutcomeState.VERIFIED, f"nothing to do: {host.now}"
     elif state is None:
@@ -93,6 +96,7 @@ def outcome_of(
             state = OutcomeState.SKIPPED
         elif worst is not None and _RANK[worst.state][0]:
             summary = f"{_title(host, worst.step)}: {worst.summary}{_console(host, worst)}"
+            hint = worst.hint
     if not summary and results:
         waited = {step.id for step in host.steps if step.waits}
         proofs = [result for result in results if result.step in waited] or results
@@ -102,6 +106,7 @@ def outcome_of(
         state=state,
         host_state=_host_state(kind, host, state, results),
         summary=summary,
+        hint=hint,
         steps=tuple(results),
     )
 
@@ -161,6 +166,7 @@ def audit_step(plan: Plan, host: HostPlan, step: Step, result: StepResult, now: 
         exit_status=result.exit_status,
         duration_seconds=result.duration_seconds,
         summary=result.summary,
+        hint=result.hint,
     )
 
 
@@ -178,6 +184,7 @@ def audit_outcome(plan: Plan, host: HostPlan, outcome: Outcome, now: datetime) -
         result=outcome.state.value,
         duration_seconds=round(sum(result.duration_seconds for result in outcome.steps), 3),
         summary=outcome.summary,
+        hint=outcome.hint,
     )
 
 

@@ -428,6 +428,8 @@ class StepResult(Struct, frozen=True, kw_only=True):
     blocked: bool = False
     """It failed because something stands in the way that a person must see to."""
     summary: str = ""
+    hint: str | None = None
+    """What to do about it."""
     left: tuple[str, ...] = ()
     exit_status: int | None = None
     output: str = ""
@@ -466,6 +468,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     state: OutcomeState
     host_state: HostActState
     summary: str = ""
+    hint: str | None = None
+    """What to do about it."""
     steps: tuple[StepResult, ...] = ()
 
 

@@ -41,6 +41,8 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=False):
     exit_status: int | None = None
     duration_seconds: float | None = None
     summary: str = ""
+    hint: str | None = None
+    """What to do about it."""
 
 
 class PlanOpened(Struct, frozen=True, kw_only=True, tag="plan"):

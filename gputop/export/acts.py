@@ -77,11 +77,16 @@ def progress_text(progress: Progress) -> str | None:
         return f"{progress.host}: {progress.state.value}: {clean(progress.summary)}".rstrip(": ")
     result = progress.result
     if result is not None and result.state is not StepState.SKIPPED:
-        return f"{progress.host}: {progress.title}: {result.state.value}: {clean(result.summary)}".rstrip(": ")
+        said = f"{progress.host}: {progress.title}: {result.state.value}: {clean(result.summary)}".rstrip(": ")
+        return said + _next(result.hint)
     if progress.summary or progress.left:
         left = f" ({'; '.join(clean(one) for one in progress.left[:3])})" if progress.left else ""
         return f"{progress.host}: {progress.title}: {clean(progress.summary)}{left}"
     return None
+
+
+def _next(hint: str | None) -> str:
+    return f" → {clean(hint)}" if hint else ""
 
 
 def outcomes_text(outcomes: Sequence[Outcome]) -> str:
@@ -91,6 +96,7 @@ def outcomes_text(outcomes: Sequence[Outcome]) -> str:
         mark = MARKS[outcome.state]
         text = f"{mark} {outcome.host:<{width}}  {outcome.state.value:<10}  {outcome.host_state.value:<10}"
         lines.append(f"{text}  {clean(outcome.summary)}".rstrip())
+        lines += [f"    {_next(outcome.hint)}"] if outcome.hint else []
         left = next((result.left for result in reversed(outcome.steps) if result.left), ())
         lines += [f"     left: {clean(one)}" for one in left]
         for result in outcome.steps:
@@ -133,6 +139,7 @@ def audit_text(records: Sequence[AuditRecord]) -> str:
         words += [record.event.value, record.step or "", record.result or "", clean(record.summary)]
         if record.event.value == "intent":
             words.append(f"reason: {clean(record.reason)}" if record.reason else "")
+        words.append(_next(record.hint).strip())
         lines.append("  ".join(filter(None, words)))
     return "".join(f"{line}\n" for line in lines)
 

@@ -18,6 +18,7 @@ from gputop.domain.host import HostSpec
 from gputop.domain.link import LinkFailure
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Connection, RemoteProcess, Runner, Transport
+from gputop.transport import sudo
 from gputop.transport.once import Once
 from gputop.transport.process import LocalProcess
 from gputop.transport.secret import read_secret
@@ -150,7 +151,12 @@ async def perform(runner: Runner, step: Step, *, deadline_seconds: float | None 
     call = step.call
     assert not isinstance(call, Api | Watch), "this actor performs programs only"
     result = await runner.run(call, deadline_seconds=deadline_seconds or step.deadline_seconds)
-    return performed(result, may_drop=isinstance(call, RunOn) and call.channel_may_drop)
+    if isinstance(call, RunHere):
+        return performed(result)
+    done = performed(result, may_drop=call.channel_may_drop)
+    if done.problem is None:
+        return done
+    return structs.replace(done, problem=await sudo.explain(runner, call, done.problem))
 
 
 def performed(result: CommandResult, *, may_drop: bool = False) -> Performed:
@@ -163,17 +169,6 @@ def performed(result: CommandResult, *, may_drop: bool = False) -> Performed:
     return Performed(ok=False, exit_status=result.exit_status, output=output, problem=trouble(result))
 
 
-SUDO_REFUSALS = (
-    ("a password is required", "sudo wants a password", "give the account a NOPASSWD line for this command"),
-    ("a terminal is required", "sudo wants a password", "give the account a NOPASSWD line for this command"),
-    ("is not in the sudoers file", "the account is not in sudoers", "add the account to sudoers"),
-    ("is not allowed to execute", "sudoers does not allow this command", "add the exact command line to sudoers"),
-    ("you must have a tty", "sudo wants a terminal (requiretty)", "add Defaults:ACCOUNT !requiretty to sudoers"),
-    ("sudo: not found", "sudo is not installed", "log in as root or install sudo"),
-)
-"""What sudo says, what it means, what to do."""
-
-
 def trouble(result: CommandResult) -> Problem | None:
     """Why a program failed; `None` when it did not."""
     if result.ok:
@@ -183,9 +178,8 @@ def trouble(result: CommandResult) -> Problem | None:
     if result.truncated:
         return Problem(kind=ProblemKind.TOOL_FAILED, summary="printed more than 4 MiB")
     said = shown(_complaint(result.error_text) or result.text.strip())
-    for words, summary, hint in SUDO_REFUSALS:
-        if words in result.error_text:
-            return Problem(kind=ProblemKind.PERMISSION, summary=summary, detail=said, hint=hint)
+    if (refused := sudo.refusal(result.error_text, said)) is not None:
+        return refused
     if result.exit_status is None:
         return Problem(kind=ProblemKind.TOOL_FAILED, summary="ended without an exit status", detail=said or None)
     if result.exit_status == 124:

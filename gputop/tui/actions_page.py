@@ -124,13 +124,14 @@ def record_line(record: AuditRecord, look: Look) -> Spans:
         state = record.result or ""
         sign, style = OUTCOME_SIGNS[known[state]] if state in known else ("·", "dim")
     why = f"  {clean(record.reason)}" if record.reason else ""
+    hint = f" → {clean(record.hint)}" if record.hint else ""
     return (
         (f"   {when} ", "dim"),
         (f"{sign} ", style),
         (f"{record.act.value:<10}", "text"),
         (f"{remote(record.host, 'all'):<16}", "strong"),
         (f"{state:<12}", style),
-        (f" {clean(record.user)}{why}  {clean(record.summary)}", "dim"),
+        (f" {clean(record.user)}{why}  {clean(record.summary)}{hint}", "dim"),
     )
 
 

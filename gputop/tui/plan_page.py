@@ -178,6 +178,8 @@ def work_lines(work: Work, width: int) -> list[Spans]:
                 summary, left = progress.summary, progress.left
                 result = None
             lines.append(_step_line(step, result, is_now=is_now, summary=summary))
+            if result is not None and result.hint:
+                lines += labeled("", "dim", f"→ {clean(result.hint)}", "dim", width)
             if result is None or result.state not in GOOD:
                 for one in left[:4]:
                     lines += labeled("", "dim", f"left: {clean(one)}", "dim", width)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.acts.conftest import Background, Gputop
-from tests.acts.machines import SUDOERS, Machine, Machines
+from tests.acts.machines import Machine, Machines
 from tests.acts.steps import DO, REASON, audit_of, wait_for
 
 
@@ -264,30 +264,6 @@ def test_a_gpu_that_somebody_uses_is_not_reset(machine: Machine, inventory: Path
     assert ran.returncode == 4
     assert f"sleep (pid {pid}) of ops holds it" in ran.stderr
     assert machine.smi_calls() == []
-
-
-@pytest.mark.parametrize(
-    ("name", "sudoers", "words"),
-    [
-        ("password", "root ALL=(ALL) ALL\nops ALL=(root) ALL\n", "sudo wants a password"),
-        ("exact-line", SUDOERS.replace("/run/gputop/drain.json", "/run/other"), "sudo wants a password"),
-        ("tty", f"{SUDOERS}Defaults:ops requiretty\n", "sudo wants a terminal"),
-        ("stranger", "Defaults !authenticate\nroot ALL=(ALL) ALL\n", "the account is not in sudoers"),
-        ("other", "Defaults !authenticate\nops ALL=(root) /usr/bin/true\n", "sudoers does not allow this command"),
-    ],
-)
-def test_what_sudo_refuses_is_told_and_nothing_is_claimed(
-    name: str, sudoers: str, words: str, machines: Machines, gputop: Gputop
-) -> None:
-    machine = machines.add(f"sudo-{name}", sudoers=sudoers)
-    inventory = machines.inventory(names=(machine.name,))
-    ran = gputop("drain", "-f", inventory, machine.name, *DO, *REASON)
-    machine.stop()
-    assert ran.returncode == 1, ran.stdout
-    assert "failed" in ran.stdout
-    assert words in ran.stdout
-    [step] = [record for record in audit_of(gputop, "--event", "step") if record["step"] == "marker.write"]
-    assert step["result"] == "failed"
 
 
 def test_two_machines_are_drained_the_canary_first(machines: Machines, gputop: Gputop) -> None:

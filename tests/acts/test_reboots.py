@@ -5,32 +5,20 @@ systemctl and systemd-run are doubles (see machines.py); the machine really goes
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.acts.conftest import Gputop
-from tests.acts.machines import DEFAULTS, Machine, Machines
+from tests.acts.machines import DEFAULTS, SUDOERS, Machine, Machines
 from tests.acts.steps import DO, REASON, audit_of, wait_for
 
-DOCS = Path(__file__).parents[2] / "docs" / "acts.md"
-
-
-def sudoers_of_the_docs() -> str:
-    """The lines that the page asks for, with the programs where the machine's doubles are."""
-    [block] = re.findall(r"```text\n(ops ALL=.*?)```", DOCS.read_text(), re.DOTALL)
-    doubles = re.sub(r"(NOPASSWD: |, )/usr/bin/(nvidia-smi|systemctl|systemd-run)\b", r"\1/usr/local/bin/\2", block)
-    return (
-        'Defaults !syslog, secure_path="/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin"\n'
-        f"root ALL=(ALL:ALL) NOPASSWD: ALL\n{doubles}"
-    )
+SYSTEMD = "ops ALL=(root) NOPASSWD: /usr/local/bin/systemd-run\n"
 
 
 @pytest.fixture(scope="module")
 def machine(machines: Machines) -> Machine:
-    machine = machines.add("gpu-systemd", systemd=True, sudoers=sudoers_of_the_docs())
-    machine.add_unit("nvidia-persistenced", "nvidia-persistenced")
+    machine = machines.add("gpu-systemd", systemd=True, sudoers=SUDOERS + SYSTEMD)
     return machine
 
 
@@ -38,22 +26,6 @@ def machine(machines: Machines) -> Machine:
 def inventory(machines: Machines, machine: Machine) -> Path:
     machine.wait_until_up()
     return machines.inventory(names=(machine.name,))
-
-
-def test_the_sudoers_lines_of_the_docs_are_enough_for_every_act_that_they_name(
-    machine: Machine, machines: Machines, inventory: Path, gputop: Gputop
-) -> None:
-    policy = DEFAULTS.replace("policy: {", "policy: {compute_mode: true, ")
-    inventory = machines.inventory(names=(machine.name,), defaults=policy)
-    machine.run("systemctl start nvidia-persistenced")
-    for act in ("drain", "resume", "reset", "drain", "reboot"):
-        ran = gputop(act, "-f", inventory, machine.name, *DO, *REASON, seconds=120)
-        assert ran.returncode == 0, (act, ran.stderr + ran.stdout)
-    commands = {step["command"] for step in audit_of(gputop, "--event", "step") if ": sudo -n " in step["command"]}
-    granted = [re.sub(r"\\(.)", r"\1", line) for line in re.findall(r"/usr/[^,\n]+", sudoers_of_the_docs())]
-    for command in commands:
-        words = command.partition("sudo -n ")[2].partition(" <<<")[0]
-        assert any(line.endswith(f"/{words.strip()}") for line in granted), words
 
 
 def test_a_reboot_is_left_to_systemd_and_the_call_has_ended_before_the_machine_goes_down(

@@ -22,6 +22,7 @@ LOOKS = (
     "gputop/schedulers/",
     "gputop/power/",
     "gputop/transport/runner.py",
+    "gputop/transport/sudo.py",
     "gputop/bundle/collect.py",
     "gputop/bundle/bug_report.py",
 )
