@@ -181,7 +181,7 @@ def reset_steps(host: str, devices: Sequence[Device], units: Sequence[str], *, t
     starts = [_unit(host, unit, "start") for unit in reversed(units)]
     each: list[tuple[tuple[str, ...], str, Sequence[Device]]] = [((), "all GPUs", devices)]
     if not together:
-        each = [(("-i", device.key), f"GPU {device.index}", (device,)) for device in devices]
+        each = [(("-i", _for_smi(device)), f"GPU {device.index}", (device,)) for device in devices]
     resets = [
         Step(
             id=f"reset.{position}",
@@ -201,6 +201,11 @@ def reset_steps(host: str, devices: Sequence[Device], units: Sequence[str], *, t
         for position, (which, name, its) in enumerate(each)
     ]
     return (*stops, *resets, *starts)
+
+
+def _for_smi(device: Device) -> str:
+    """What nvidia-smi knows it by; a device that has fallen silent may have kept its number alone."""
+    return device.uuid or device.pci_bus_id or str(device.index)
 
 
 def _unit(host: str, unit: str, verb: str, prefix: str = "") -> Step:

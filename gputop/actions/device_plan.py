@@ -38,25 +38,23 @@ def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
         return (), (), (chosen if isinstance(chosen, Block) else no_answer("no reading"),), ()
     keys = {key for key, _ in chosen}
     devices = [device for device in host.frame.devices if evidence.nvswitch or device.key in keys]
-    blocks = []
     keys = {device.key for device in devices}
     positions = {position for position, device in enumerate(host.frame.devices) if device.key in keys}
-    for position in sorted(positions):
-        if not host.frame.value("processes_known", position):
-            index = host.frame.devices[position].index
-            blocks.append(Block(kind="device-busy", summary=f"GPU {index} does not tell its processes"))
+    silent = tuple(_silent(host, host.frame, positions))
+    blocks = [] if request.override else list(silent)
     holders = [process for process in host.frame.processes if process.device_index in positions]
     holders = [process for process in holders if not _restored(process.name, evidence.units)]
     for process in holders:
         who = process.user or "nobody known"
         summary = f"{process.name or 'a process that cannot be seen'} (pid {process.pid}) of {who} holds it"
         blocks.append(Block(kind="device-busy", summary=summary, hint="drain it, or signal the process"))
-    blocks += _held_memory(host, host.frame, positions)
     blocks += _held_open(devices, evidence, {process.pid for process in holders})
     losses: tuple[Loss, ...] = ()
     if DISPLAY_UNIT in evidence.units:
         losses = (Loss(kind=LossKind.DISPLAY, summary="the desktop and all its programs end"),)
     notes = ["settings such as power limits and compute modes may go back to their defaults"]
+    if request.override:
+        notes += [f"{block.summary}: set aside" for block in silent]
     if evidence.nvswitch:
         notes.append("NVSwitch: all GPUs are reset together")
     together = len(devices) == len(host.frame.devices)
@@ -67,24 +65,28 @@ def plan_reset(request: ActionRequest, evidence: Evidence) -> Work:
 def _held_open(devices: Sequence[Device], evidence: Evidence, told: Collection[int]) -> Iterator[Block]:
     """Programs that have a device open without computing on it; the driver tells of none of them."""
     by_minor = {device.minor_number: device for device in devices}
+    others = evidence.host.frame.devices if evidence.host.frame is not None else ()
+    known = {device.minor_number for device in others}
     for holder in evidence.holders:
-        device = by_minor.get(holder.minor)
-        known = holder.is_agent or holder.pid in told or _restored(holder.name, evidence.units)
-        if device is not None and not known:
+        device = by_minor.get(holder.minor if holder.minor in known else None)  # else a silent one, if any is
+        is_fine = holder.is_agent or holder.pid in told or _restored(holder.name, evidence.units)
+        if device is not None and not is_fine:
             yield Block(kind="device-busy", summary=holder.words(device.index), hint="end it first")
 
 
-def _held_memory(host: Host, frame: Frame, positions: Collection[int]) -> list[Block]:
-    """Memory in use that no process accounts for: somebody who cannot be seen holds the device."""
-    blocks = []
+def _silent(host: Host, frame: Frame, positions: Collection[int]) -> Iterator[Block]:
+    """Devices that do not tell who uses them, as one does that needs a reset, or whose memory is in use by nobody who
+    can be seen. The driver refuses to reset a device that any process has open, so whoever says why may go on."""
+    hint = "--override REASON: the driver itself refuses while a process has it open"
     for position in sorted(positions):
         index, used = frame.devices[position].index, frame.value("memory_used_bytes", position)
+        if not frame.value("processes_known", position):
+            yield Block(kind="device-busy", summary=f"GPU {index} does not tell its processes", hint=hint)
         if used is None:
-            blocks.append(Block(kind="device-busy", summary=f"GPU {index} does not tell its memory"))
+            yield Block(kind="device-busy", summary=f"GPU {index} does not tell its memory", hint=hint)
         elif used > host.spec.policy.idle_memory_bytes and all(p.device_index != position for p in frame.processes):
             summary = f"GPU {index}: {used // MIB:,} MiB in use without a process that can be seen"
-            blocks.append(Block(kind="device-busy", summary=summary, hint="drain it; look into its containers"))
-    return blocks
+            yield Block(kind="device-busy", summary=summary, hint=f"drain it; look into its containers; or {hint}")
 
 
 COMM_CHARACTERS = 15

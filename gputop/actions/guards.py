@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, structs
 
+from gputop.catalog.text import counted
 from gputop.domain.action import (
     ActionKind,
     Allow,
@@ -278,7 +279,7 @@ def _blast_radius(plan: Plan, around: Surroundings) -> Iterator[Refusal]:
         return
     most = min(spec.policy.max_hosts for spec in chosen)
     if len(plan.hosts) > max(1, most):
-        summary = f"{len(plan.hosts)} hosts, the limit is {most}"
+        summary = f"{counted(len(plan.hosts), 'host')}, the limit is {most}"
         yield Refusal(guard="blast-radius", summary=summary, hint="take fewer, or raise policy.max_hosts")
     for group in sorted({group for spec in chosen for group in spec.groups}):
         members = [spec for spec in around.specs.values() if group in spec.groups]
@@ -293,5 +294,5 @@ def _blast_radius(plan: Plan, around: Surroundings) -> Iterator[Refusal]:
         active = sum(around.states.get(spec.name) is HostActState.ACTIVE for spec in members if spec.name not in names)
         floor = max(spec.policy.min_active for spec in inside)
         if active < floor:
-            summary = f"{active} hosts of {group} would stay active, the floor is {floor}"
+            summary = f"{counted(active, 'host')} of {group} would stay active, the floor is {floor}"
             yield Refusal(guard="floor", summary=summary, hint="resume others first, or lower policy.min_active")

@@ -9,7 +9,7 @@ from gputop.actions.device import look_at_holders, look_at_process, look_at_unit
 from gputop.actions.faults import LOOK as LOOK_AT_LOG
 from gputop.actions.faults import Fault, KernelLog, faults_of, read_log
 from gputop.actions.gate import DIAGNOSIS_SECONDS, gate_items, passes
-from gputop.actions.verify import emptiness, first_frame
+from gputop.actions.verify import emptiness, first_frame, is_one_of, well
 from gputop.domain.action import Check, CheckState, GateItem, Goal, HostIdentity, Step
 from gputop.domain.call import Performed, RunHere, RunOn
 from gputop.domain.host import Host, HostSpec
@@ -218,15 +218,15 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _after_reset(host: Host | None, keys: tuple[str, ...]) -> Check:
-    """All of `keys` answer, and none asks for another reset."""
-    check = first_frame(host, keys)
+    """All of `keys` answer, and none asks for another reset. How the others are is no matter of this reset."""
+    check = well(host, keys)
     if check.state is not CheckState.DONE or host is None or host.frame is None:
         return check
     frame = host.frame
     asking = [
         f"GPU {device.index}: {action}"
         for position, device in enumerate(frame.devices)
-        if device.key in keys and (action := frame.value("recovery_action", position)) not in (None, "none")
+        if is_one_of(device, keys) and (action := frame.value("recovery_action", position)) not in (None, "none")
     ]
     if asking:
         return Check(state=CheckState.NOT_DONE, summary=f"still asks for {', '.join(asking)}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from gputop.actions.verify import ANSWERING, busy_processes, emptiness
+from gputop.catalog.text import counted
 from gputop.domain.action import ActionRequest, Block, CheckState, HostActState, Loss, LossKind
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
@@ -46,14 +47,14 @@ def describe(host: Host, node: NodeState | None, instance: Instance | None, stat
         who = f" by {node.by}" if node.by else ""
         parts.append(f"{state.value}{who}" + (f": {node.reason}" if node.reason else ""))
     if node is not None and node.jobs:
-        parts.append(_count(len(node.jobs), "job"))
+        parts.append(counted(len(node.jobs), "job"))
     if node is not None and (left := _pods_left(node)):
-        parts.append(_count(left, "pod"))
+        parts.append(counted(left, "pod"))
     if host.frame is not None and host.link.state in ANSWERING:
         busy = busy_processes(host.frame, host.spec.policy)
         if busy:
             users = sorted({process.user or "?" for process in busy})
-            parts.append(f"{_count(len(busy), 'process', 'processes')} of {', '.join(users)}")
+            parts.append(f"{counted(len(busy), 'process', 'processes')} of {', '.join(users)}")
         elif not parts:
             parts.append("idle")
     return ", ".join(parts)
@@ -126,7 +127,3 @@ def _loss_of_process(process: ProcessReading, *, certain: bool) -> Loss:
 def _pods_left(node: NodeState) -> int:
     """Pods that a drain would move, or waits for."""
     return sum(pod.fate in (PodFate.EVICT, PodFate.TERMINATING, PodFate.NEEDS_CONSENT) for pod in node.pods)
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

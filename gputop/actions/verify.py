@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from gputop.catalog.text import counted
 from gputop.domain.action import Check, CheckState
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.policy import Policy
-from gputop.domain.reading import Frame, ProcessReading
+from gputop.domain.reading import Device, Frame, ProcessReading
 
 ANSWERING = frozenset({LinkState.OK, LinkState.DEGRADED})
 """Link states in which the newest frame tells about now."""
@@ -38,7 +39,7 @@ def emptiness(host: Host | None, policy: Policy, expected: Collection[str] = (),
     )
     if left or held:
         return Check(state=CheckState.NOT_DONE, summary=f"{len(left) + len(held)} left", left=left + held)
-    return Check(state=CheckState.DONE, summary=f"{len(frame.devices)} devices empty")
+    return Check(state=CheckState.DONE, summary=f"{counted(len(frame.devices), 'device')} empty")
 
 
 def busy_processes(frame: Frame, policy: Policy) -> tuple[ProcessReading, ...]:
@@ -110,3 +111,21 @@ def first_frame(host: Host | None, expected: Collection[str] = ()) -> Check:
         good = len(states) - bad
         return Check(state=CheckState.NOT_DONE, summary=f"{good} of {total} devices are well", values=values)
     return Check(state=CheckState.DONE, summary=f"{len(states)} devices are well", values=values)
+
+
+def well(host: Host | None, keys: Collection[str]) -> Check:
+    """Whether those devices of `host` that are named answer, whatever the others do."""
+    frame = host.frame if host is not None else None
+    if host is None or frame is None or host.link.state not in ANSWERING:
+        return Check(state=CheckState.UNKNOWN, summary=_silence(host))
+    states = [
+        frame.value("state", position) for position, device in enumerate(frame.devices) if is_one_of(device, keys)
+    ]
+    good = sum(state == "ok" for state in states)
+    state = CheckState.DONE if good == len(keys) else CheckState.NOT_DONE
+    return Check(state=state, summary=f"{good} of {counted(len(keys), 'GPU')} {'is' if good == 1 else 'are'} well")
+
+
+def is_one_of(device: Device, keys: Collection[str]) -> bool:
+    """Also where a device that had kept nothing but its number has its name again."""
+    return device.key in keys or f"#{device.index}" in keys

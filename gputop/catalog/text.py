@@ -63,6 +63,11 @@ def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") ->
     return fill + short if right else short + fill
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 host`, `2 hosts`; `many`: where its plural is another one."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def short_model(model: str | None) -> str:
     """`H100 80GB` from `NVIDIA H100 80GB HBM3`: maker, plug and kind of memory are left out. Empty for no model."""
     name = clean(model or "")

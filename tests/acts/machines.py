@@ -72,6 +72,9 @@ elif "--gpu-reset" in words:
         sys.exit("GPU could not be reset")
     while os.path.exists(CONF + ".slow"):
         time.sleep(0.02)
+    for number in chosen:
+        text = re.sub(rf"(?m)^gpu.{{number}}.error = .*\\n", "", text)
+    open(CONF, "w").write(text)
 elif words == ["-q"]:
     print("\\n".join("    Attribute %-20d : value" % number for number in range(9000)))
 elif words == ["topo", "-m"]:

@@ -38,7 +38,7 @@ def inventory(machines: Machines, machine: Machine) -> Path:
 
 @pytest.fixture(autouse=True)
 def idle(machine: Machine) -> None:
-    machine.devices(gpu__broken="", gpu__0__compute="")
+    machine.devices(gpu__broken="", gpu__0__compute="", gpu__0__mem_used="", gpu__0__error="")
     machine.run("for unit in /run/units/*; do [ -e $unit ] && systemctl stop $(basename $unit); done; :")
     for log in ("smi.log", "systemctl.log"):
         (machine.folder / log).write_text("")
@@ -163,3 +163,60 @@ def test_the_state_that_is_shown_after_a_reset_is_that_of_before(
     ran = gputop("reset", "-f", inventory, machine.name, *DO, "--gpu", "1", *REASON, "--format", "json")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["outcomes"][0]["host_state"] == "active"
+
+
+LOST, OF_NO_KNOWN_KIND = "15", "999"
+"""What the driver's library answers about a GPU that needs a reset."""
+
+
+@pytest.mark.parametrize("error", [LOST, OF_NO_KNOWN_KIND])
+def test_a_gpu_that_tells_nothing_any_more_is_reset_once_somebody_says_why(
+    error: str, machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    machine.devices(gpu__0__error=error)
+    refused = gputop("reset", "-f", inventory, machine.name, *DO, "--gpu", "0", *REASON)
+    assert refused.returncode == 4
+    assert "GPU 0 does not tell its processes" in refused.stderr
+    assert "--override REASON" in refused.stderr
+    assert machine.smi_calls() == []
+    ran = gputop("reset", "-f", inventory, machine.name, *DO, "--gpu", "0", *REASON, "--override", "Xid 79")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert "1 of 1 GPU is well" in ran.stdout
+    assert machine.smi_calls() == ["--gpu-reset -i 0"], "its number is all that is left of it"
+
+
+def test_who_has_a_silent_gpu_open_is_in_the_way_whatever_is_overridden(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    pid = machine.spawn()
+    machine.devices(gpu__0__error=LOST)
+    ran = gputop("reset", "-f", inventory, machine.name, *DO, "--gpu", "0", *REASON, "--override", "Xid 79")
+    machine.run(f"kill {pid}")
+    assert ran.returncode == 4
+    assert f"sleep (pid {pid}) of ops has GPU 0 open" in ran.stderr
+    assert machine.smi_calls() == []
+
+
+def test_memory_that_no_process_holds_is_freed_by_a_reset_once_somebody_says_why(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    machine.devices(gpu__0__mem_used="9000")
+    argv = ("reset", "-f", inventory, machine.name, "--gpu", "0", *REASON)
+    assert "in use without a process" in gputop(*argv, *DO).stderr
+    plan = gputop(*argv, "--override", "left by a crash").stdout
+    assert "GPU 0: 9,000 MiB in use without a process that can be seen: set aside" in plan
+    assert "reset GPU 0: gpu-reset: sudo -n nvidia-smi --gpu-reset -i GPU-gpu-reset-0" in plan
+
+
+def test_a_reset_is_proven_by_the_gpus_that_were_reset_alone(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    machine.devices(gpu__0__error=LOST)
+    ran = gputop("reset", "-f", inventory, machine.name, *DO, "--gpu", "1", *REASON)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert "1 of 1 GPU is well" in ran.stdout
+
+
+def test_a_gpu_that_is_named_several_times_is_reset_once(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    names = ("--gpu", "1", "--gpu", "GPU-gpu-reset-1", "--gpu", "1")
+    ran = gputop("reset", "-f", inventory, machine.name, *DO, *names, *REASON)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert machine.smi_calls() == ["--gpu-reset -i GPU-gpu-reset-1"]

@@ -22,8 +22,10 @@ EDGE = 4
 """Cells that the frame and its padding take."""
 
 
-MAY_OVERRIDE = frozenset({ActionKind.RESUME, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.REBOOT})
-"""Acts with checks that a person may set aside: fitness for work, being drained, a host that is silent."""
+MAY_OVERRIDE = frozenset(
+    {ActionKind.RESUME, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.REBOOT, ActionKind.RESET}
+)
+"""Acts with checks that a person may set aside: fitness for work, being drained, a host or a device that is silent."""
 
 CHANGED: Spans = ((" ▲ things have changed meanwhile: this is the plan now", "warn"),)
 
