@@ -73,6 +73,10 @@ SCHEDULED = frozenset(
 """Acts of schedulers."""
 
 
+CLOCK_SECONDS = 1.0
+"""A clock that is kept right by small steps may go back by so much."""
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What guards know beside the plan."""
 
@@ -113,8 +117,13 @@ def judge(plan: Plan, around: Surroundings) -> Verdict:
 
 
 def phrase_for(plan: Plan) -> str:
-    """What a person types: the short name of the host, or the number of hosts."""
-    return plan.hosts[0].host.partition(".")[0] if len(plan.hosts) == 1 else str(len(plan.hosts))
+    """What a person types: the short name of the host, or the number of hosts. An address is typed whole: its first
+    part would look like a number of hosts."""
+    if len(plan.hosts) != 1:
+        return str(len(plan.hosts))
+    name = plan.hosts[0].host
+    short = name.partition(".")[0]
+    return name if short.isdecimal() or ":" in short else short
 
 
 def is_confirmed(verdict: Verdict, typed: str, reason: str) -> bool:
@@ -230,6 +239,9 @@ def _stale(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> 
     elif age > limit:
         summary = f"its newest reading is {age:.0f} s old, the limit is {limit:g} s"
         yield Refusal(guard="stale-data", summary=summary, host=host.host)
+    elif age < -CLOCK_SECONDS:
+        summary = f"its newest reading is {-age:.0f} s in the future: the clock of this machine was set back"
+        yield Refusal(guard="stale-data", summary=summary, host=host.host, hint="look again")
     if host.identity.boot_id is None and host.identity.machine_id is None:
         yield Refusal(guard="identity", summary="which machine it is could not be found out", host=host.host)
 

@@ -98,8 +98,10 @@ def outcome_of(
             summary = f"{_title(host, worst.step)}: {worst.summary}{_console(host, worst)}"
             hint = worst.hint
     if not summary and results:
+        empty = {step.id for step in host.steps if step.goal is Goal.DEVICES_EMPTY}
         waited = {step.id for step in host.steps if step.waits}
-        proofs = [result for result in results if result.step in waited] or results
+        proofs = [result for result in results if result.step in empty]
+        proofs = proofs or [result for result in results if result.step in waited] or list(results)
         summary = next((result.summary for result in reversed(proofs) if result.summary), "")
     return Outcome(
         host=host.host,

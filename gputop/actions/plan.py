@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -354,13 +355,7 @@ def _drained_hook(request: ActionRequest, host: Host, seconds: float) -> tuple[S
 
 def _filled(argv: Sequence[str], request: ActionRequest, host: Host) -> tuple[str, ...]:
     values = {"{host}": host.name, "{reason}": request.reason, "{by}": request.by}
-    return tuple(_replace(word, values) for word in argv)
-
-
-def _replace(word: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        word = word.replace(name, value)
-    return word
+    return tuple(re.sub(r"\{(host|reason|by)\}", lambda name: values[name.group()], word) for word in argv)
 
 
 # --- power ---------------------------------------------------------------------------------------------------------

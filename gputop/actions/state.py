@@ -32,8 +32,10 @@ def act_state(host: Host, node: NodeState | None, instance: Instance | None) -> 
 
 
 def data_age_seconds(host: Host, now: datetime) -> float | None:
-    """Age of the newest frame; `None` when it tells nothing about now."""
-    return host.age_seconds(now) if host.link.state in ANSWERING else None
+    """Age of the newest frame; `None` when it tells nothing about now. Below 0, the clock was set back meanwhile."""
+    if host.frame is None or host.link.state not in ANSWERING:
+        return None
+    return (now - host.frame.received_at).total_seconds()
 
 
 def describe(host: Host, node: NodeState | None, instance: Instance | None, state: HostActState) -> str:

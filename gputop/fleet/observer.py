@@ -66,7 +66,8 @@ class FleetObserver:
         except TimeoutError:
             seen = await self.known(hosts)
         return {
-            name: host if _is_new(host, asked) else structs.replace(host, frame=None) for name, host in seen.items()
+            name: host if _is_new(host, before.get(name), asked) else structs.replace(host, frame=None)
+            for name, host in seen.items()
         }
 
     async def known(self, hosts: Sequence[str]) -> Mapping[str, Host]:
@@ -82,12 +83,15 @@ class FleetObserver:
         return self._fleet is not None and bool(self._fleet.hosts)
 
 
-def _is_new(host: Host, asked: datetime) -> bool:
-    return host.frame is not None and host.frame.received_at > asked
+def _is_new(host: Host, before: Host | None, asked: datetime) -> bool:
+    """Whether its frame came after `asked`, also where the clock was set back since the one `before`."""
+    if host.frame is None or host.frame.received_at <= asked:
+        return False
+    return before is None or before.frame is None or host.frame.received_at != before.frame.received_at
 
 
 def _answered(host: Host, before: Host | None, asked: datetime) -> bool:
-    if _is_new(host, asked):
+    if _is_new(host, before, asked):
         return True
     failed = host.link.state in TROUBLE - _MAY_RECOVER and host.reported.state in TROUBLE
     return failed and (before is None or host.reported is not before.reported)

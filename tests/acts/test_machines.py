@@ -399,9 +399,12 @@ def test_the_hooks_of_a_site_run_before_and_after(
         f"    is_drained: [{hook}, is]\n    post_resume: [{hook}, post]\n"
     )
     inventory = machines.inventory(names=("gpu-a",), defaults=policy)
-    assert gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON).returncode == 0
+    why = "NIC of {host}, asked by {by}"
+    drained = gputop("drain", "-f", inventory, "gpu-a", *DO, "--reason", why)
+    assert drained.returncode == 0, drained.stderr
+    assert "verified    drained     2 devices empty\n" in drained.stdout, "the GPUs are the proof, not a hook's word"
     assert gputop("resume", "-f", inventory, "gpu-a", *DO).returncode == 0
-    assert log.read_text().splitlines() == ["pre gpu-a replace NIC, ticket 4711", "is", "post"]
+    assert log.read_text().splitlines() == [f"pre gpu-a {why}", "is", "post"]
     [ran_before] = [step for step in audit_of(gputop, "--event", "step") if step["step"] == "hook.pre_drain"]
     assert ran_before["summary"] == "did pre", "what it printed is kept"
     hook.write_text("#!/bin/sh\necho still registered >&2\nexit 7\n")

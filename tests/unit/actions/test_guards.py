@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -93,11 +94,31 @@ def test_many_hosts_are_confirmed_by_their_number() -> None:
     assert verdict.phrase == "2"
 
 
-@pytest.mark.parametrize(("age", "refused"), [(5, False), (29, False), (31, True)])
-def test_data_older_than_its_limit_is_no_ground_to_act(age: float, refused: bool) -> None:
-    plan, evidence = drains(1)
-    host = structs.replace(plan.hosts[0], data_age_seconds=age)
-    plan = structs.replace(plan, hosts=(host,))
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [
+        ("gpu-01", "gpu-01"),
+        ("gpu-01.lab.example", "gpu-01"),
+        ("10.0.0.5", "10.0.0.5"),
+        ("12.lab.example", "12.lab.example"),
+        ("::ffff:10.0.0.5", "::ffff:10.0.0.5"),
+    ],
+)
+def test_an_address_is_typed_whole(name: str, phrase: str) -> None:
+    evidence = an_evidence(name)
+    plan = a_plan(a_request(ActionKind.DRAIN, name), evidence)
+    verdict = judge(plan, some_surroundings(plan, evidence))
+    assert isinstance(verdict, Confirm)
+    assert verdict.phrase == phrase
+
+
+@pytest.mark.parametrize(("age", "refused"), [(5, False), (29, False), (31, True), (-0.5, False), (-3600, True)])
+def test_data_older_than_its_limit_or_of_another_time_is_no_ground_to_act(age: float, refused: bool) -> None:
+    """A clock that was set back makes the age of everything before unknown."""
+    names = [f"gpu-{number:03d}" for number in range(24)]
+    evidence = [an_evidence(host=a_host(name)) for name in names]
+    plan = a_plan(a_request(ActionKind.DRAIN, names[0]), evidence[0], at=START + timedelta(seconds=age))
+    assert plan.hosts[0].data_age_seconds == age
     assert ("stale-data" in guards_of(judge(plan, some_surroundings(plan, *evidence)))) is refused
 
 
