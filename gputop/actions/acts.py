@@ -30,7 +30,7 @@ from gputop.actions.faults import Fault
 from gputop.actions.guards import Surroundings, is_confirmed, judge
 from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
 from gputop.actions.inspect import Inspection, inspect
-from gputop.actions.journal import InUse, Story, journal_of, locked
+from gputop.actions.journal import InUse, Story, devices_before, journal_of, locked
 from gputop.actions.lease import remember, remember_begun
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
@@ -69,6 +69,7 @@ GLANCE_SECONDS = 5.0
 """How long a scheduler is asked where a host stands, for an act that does not depend on the answer."""
 
 ASKS_SCHEDULER = frozenset(ActionKind) - {ActionKind.START}
+COUNTS_DEVICES = frozenset({ActionKind.DRAIN, ActionKind.RESUME})
 ASKS_POWER = frozenset({ActionKind.STOP, ActionKind.START, ActionKind.HIBERNATE, ActionKind.REBOOT})
 
 
@@ -356,6 +357,7 @@ class Acts:
             units=tuple(word for word in words if word in UNITS),
             nvswitch="nvswitch" in words or FABRIC_UNIT in words,
             holders=holders,
+            devices_before=devices_before(self._state_folder, host.name) if request.kind in COUNTS_DEVICES else None,
             faults=faults,
             process=process,
             as_of=self._clock.now(),

@@ -39,6 +39,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """What has its devices open, as far as can be seen; for a reset."""
     faults: tuple[Fault, ...] | None = None
     """Fatal events since boot, for an acknowledgment; `None`: not known."""
+    devices_before: int | None = None
+    """How many devices it had at its last drains; `None`: not known, or of no matter."""
     process: ProcessFound | None = None
     """For a signal; `None`: there is no such process, or it could not be seen."""
     as_of: datetime

@@ -26,14 +26,15 @@ def gate_items(
     catalog: Catalog,
     diagnosis: GateItem | None = None,
     ack: Ack | None = None,
+    devices_before: int | None = None,
 ) -> tuple[GateItem, ...]:
     """Every item of the gate. `log`: of this boot; `None`: could not be read. `diagnosis`: what `dcgmi` said. `ack`:
-    which faults somebody knows of."""
+    which faults somebody knows of. `devices_before`: at earlier drains, as far as is known."""
     frame = host.frame if host is not None else None
     if host is None or frame is None:
         return (GateItem(name="reading", state=BAD, summary="no fresh reading"),)
     return (
-        _devices(host, frame),
+        _devices(host, frame, devices_before),
         _xids(host, frame, log, catalog, ack),
         _pending(frame),
         _width(frame),
@@ -54,12 +55,15 @@ def passes(items: Sequence[GateItem]) -> Check:
     return Check(state=CheckState.DONE, summary=f"{len(items) - len(unchecked)} items ok{note}", values=values)
 
 
-def _devices(host: Host, frame: Frame) -> GateItem:
+def _devices(host: Host, frame: Frame, before: int | None) -> GateItem:
     wanted = host.spec.expect_devices
     states = [frame.value("state", position) for position in range(len(frame.devices))]
     good = sum(state in ("ok", "excluded") for state in states)
     if good < len(states):
         return GateItem(name="devices", state=BAD, summary=f"{good} of {len(states)} answer")
+    if wanted is None and before is not None and good < before:
+        summary = f"{good} of {before} at an earlier drain; expect_devices in the inventory says what is right"
+        return GateItem(name="devices", state=BAD, summary=summary)
     if wanted is None:
         return GateItem(name="devices", state=NOT_CHECKED, summary=f"{good} answer, the inventory expects no number")
     if good != wanted:

@@ -19,8 +19,13 @@ from msgspec import Struct
 
 from gputop.actions.audit import FOLDER_MODE, append_line
 from gputop.catalog.text import clean
-from gputop.domain.action import SHARING, Outcome, Plan, StepResult
+from gputop.domain.action import SHARING, Goal, Outcome, Plan, StepResult
 from gputop.domain.record import HostEnded, JournalEntry, PlanClosed, PlanOpened, StepBegan, StepEnded
+
+
+DRAINS_LOOKED_AT = 200
+"""The newest of all hosts, to find those of one."""
+DRAINS_COUNTED = 5
 
 
 class JournalFailed(Exception):
@@ -120,6 +125,29 @@ def finished(state_folder: Path, plan_id: str) -> Story | None:
     """The story of a plan that was carried out to its end; `None` when there is none of that name."""
     story = read_story(folder_of(state_folder) / f"{plan_id}.jsonl") if re.fullmatch(r"[\w-]+", plan_id) else None
     return story if story is not None and story.closed == "finished" else None
+
+
+def devices_before(state_folder: Path, host: str) -> int | None:
+    """The most devices that `host` had at one of its last drains; `None`: none is on record. A device that has fallen
+    off the bus is known to nothing on the host any more."""
+    name = f'"host":{msgspec.json.encode(host).decode()}'.encode()
+    counts: list[int] = []
+    for path in sorted(folder_of(state_folder).glob("*-drain-*.jsonl"), reverse=True)[:DRAINS_LOOKED_AT]:
+        story = read_story(path) if name in _bytes(path) else None
+        for plan in story.plan.hosts if story is not None else ():
+            if plan.host == host:
+                devices = [step.wanted["devices"] for step in plan.steps if step.goal is Goal.DEVICES_EMPTY]
+                counts += [len(text.split(",")) for text in devices if text]
+        if len(counts) >= DRAINS_COUNTED:
+            break
+    return max(counts, default=None)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _is_closed(path: Path) -> bool:

@@ -62,7 +62,7 @@ class HostActor:
             case Goal.DEVICES_EMPTY:
                 return await self._check_empty(host, step)
             case Goal.HEALTHY:
-                return await self._check_gate(host)
+                return await self._check_gate(host, step)
             case Goal.REBOOTED:
                 identity = await self.identify(host)
                 return rebooted(step.before.get("boot_id"), identity.boot_id if identity is not None else None)
@@ -126,7 +126,7 @@ class HostActor:
             return Check(state=CheckState.NOT_DONE, summary=f"empty in {count} of {policy.idle_samples} samples")
         return check
 
-    async def _check_gate(self, host: str) -> Check:
+    async def _check_gate(self, host: str, step: Step) -> Check:
         spec = self._specs[host]
         peers = [name for name, other in self._specs.items() if set(other.groups) & set(spec.groups)]
         seen = await self._observer.look([host])
@@ -139,6 +139,7 @@ class HostActor:
             self._catalog,
             await self._diagnosis(host) if spec.policy.dcgm_diag else None,
             self._acks(host),
+            int(step.wanted["devices"]) if "devices" in step.wanted else None,
         )
         return passes(items)
 

@@ -197,10 +197,10 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
     match request.kind:
         case ActionKind.DRAIN:
             steps = _drain_around(request, evidence, node, steps)
-            return steps, losses_of_drain(host, node), _consents(request, node), ()
+            return steps, losses_of_drain(host, node), _consents(request, node), _fewer_devices(evidence)
         case ActionKind.RESUME:
             blocks, notes = _whose(request, node)
-            return _resume_around(request, host, steps), (), blocks, notes
+            return _resume_around(request, evidence, steps), (), blocks, (*notes, *_fewer_devices(evidence))
         case ActionKind.CANCEL:
             doomed = [job for job in node.jobs if job.id in request.jobs]
             lost = tuple(loss_of_job(job, certain=True) for job in doomed)
@@ -268,7 +268,15 @@ def _machine(evidence: Evidence) -> dict[str, str]:
     return {"machine_id": identity.machine_id} if identity is not None and identity.machine_id is not None else {}
 
 
-def _resume_around(request: ActionRequest, host: Host, steps: Sequence[Step]) -> tuple[Step, ...]:
+def _fewer_devices(evidence: Evidence) -> tuple[str, ...]:
+    here, before = len(device_keys(evidence.host)), evidence.devices_before or 0
+    if here >= before or evidence.host.spec.expect_devices is not None:
+        return ()
+    return (f"{here} of {before} GPUs: it had more at an earlier drain",)
+
+
+def _resume_around(request: ActionRequest, evidence: Evidence, steps: Sequence[Step]) -> tuple[Step, ...]:
+    host, before = evidence.host, evidence.devices_before
     gate: tuple[Step, ...] = ()
     seconds = GATE_SECONDS + (DIAGNOSIS_SECONDS if host.spec.policy.dcgm_diag else 0.0)
     if not request.override:
@@ -281,6 +289,7 @@ def _resume_around(request: ActionRequest, host: Host, steps: Sequence[Step]) ->
                     what="device count, fatal Xid since boot or ack, pending remaps, link width, driver as its group"
                 ),
                 goal=Goal.HEALTHY,
+                wanted={} if before is None else {"devices": f"{before}"},
                 deadline_seconds=seconds,
                 poll_seconds=5.0,
                 check_seconds=seconds,

@@ -507,3 +507,26 @@ def test_what_loses_something_needs_a_reason_too(machine: Machine, inventory: Pa
     assert "a reason is needed: nothing was done" in ran.stderr
     assert machine.run(f"kill -0 {pid} && echo alive") == "alive\n"
     machine.run(f"kill {pid}")
+
+
+@pytest.mark.parametrize("when", ["while drained", "before the drain"])
+def test_a_gpu_that_has_fallen_off_the_bus_keeps_its_host_from_work_although_nobody_expects_a_number(
+    when: str, machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    assert gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON).returncode == 0
+    if when == "before the drain":
+        assert gputop("resume", "-f", inventory, "gpu-a", *DO).returncode == 0
+    machine.devices(count="1")
+    try:
+        if when == "before the drain":
+            drained = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+            assert drained.returncode == 0, drained.stderr
+            assert "1 device empty" in drained.stdout
+        plan = gputop("resume", "-f", inventory, "gpu-a").stdout
+        refused = gputop("resume", "-f", inventory, "gpu-a", *DO)
+    finally:
+        machine.devices(count="2")
+    assert "note   1 of 2 GPUs: it had more at an earlier drain" in plan
+    assert refused.returncode == 1, refused.stdout
+    assert "devices: 1 of 2 at an earlier drain" in refused.stdout
+    assert machine.run("ls /run/gputop") == "drain.json\n"
