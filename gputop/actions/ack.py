@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from gputop.actions.audit import write_whole
 from gputop.actions.evidence import Evidence, Work, no_answer
 from gputop.actions.faults import told_once
+from gputop.actions.statefile import read_own, write_whole
 from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Step
 from gputop.domain.call import Api, Performed
 from gputop.domain.problem import Problem, ProblemKind
@@ -80,7 +80,7 @@ class AckActor:
 def read_ack(state_folder: Path, host: str) -> Ack | None:
     """What was acknowledged of a host last; `None`: nothing, or it cannot be read."""
     try:
-        return msgspec.json.decode(_path(state_folder, host).read_bytes(), type=Ack)
+        return msgspec.json.decode(read_own(_path(state_folder, host)), type=Ack)
     except (OSError, msgspec.DecodeError):
         return None
 

@@ -45,6 +45,7 @@ from gputop.domain.action import (
     HostPlan,
     Outcome,
     Plan,
+    Progress,
     Refusal,
     Seen,
     Verdict,
@@ -197,7 +198,7 @@ class Acts:
         except InUse as busy:
             self._note_refusals(fresh.plan, Deny(refusals=(Refusal(guard="in-use", summary=str(busy)),)))
             raise
-        self._remember(fresh.plan, outcomes)
+        self._remember(fresh.plan, outcomes, listen)
         return outcomes
 
     async def seen(self, hosts: Sequence[str]) -> dict[str, Seen]:
@@ -242,7 +243,7 @@ class Acts:
         if (refused := self._strange(story.plan.request.hosts) or self._unlocked(story)) is not None:
             return refused
         outcomes = await self._executor.resume(story, listen=listen, recheck=self._changed)
-        self._remember(story.plan, outcomes)
+        self._remember(story.plan, outcomes, listen)
         return outcomes
 
     async def roll_back(
@@ -279,12 +280,15 @@ class Acts:
         strangers = ", ".join(name for name in names if name not in self._specs)
         return Problem(kind=ProblemKind.INTERNAL, summary=f"not in this inventory: {strangers}") if strangers else None
 
-    def _remember(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    def _remember(self, plan: Plan, outcomes: Sequence[Outcome], listen: Listener) -> None:
         try:
             marked = {host.host for host in plan.hosts if self._back_ends[host.host].scheduler.name == "none"}
             remember(self._state_folder, plan, outcomes, self._clock.now(), marked)
         except OSError as error:  # what was done is done, and stands in the audit
             log.warning("the lease of %s cannot be written: %s", plan.id, error)
+            said = f'"gputop actions" does not know of it: {error.strerror}'
+            for one in outcomes:
+                listen(Progress(plan=plan.id, host=one.host, step=None, state=one.host_state, summary=said))
 
     def _unlocked(self, story: Story) -> Deny | None:
         if self.lock.allowed:

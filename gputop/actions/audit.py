@@ -14,10 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from gputop.actions.statefile import append_line, open_own
 from gputop.domain.record import AuditRecord
-
-FILE_MODE = 0o600
-FOLDER_MODE = 0o700
 
 
 class AuditFailed(Exception):
@@ -54,52 +52,13 @@ class AuditLog:
             syslog.syslog(syslog.LOG_NOTICE, line.decode().rstrip())
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Append one whole line and sync it, in a file that nobody else reads. Raises `OSError`.
-
-    After a crash in the middle of a line the next one starts on a line of its own."""
-    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    is_new = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
-    try:
-        before = os.fstat(descriptor)
-        if before.st_mode & 0o077:
-            os.fchmod(descriptor, FILE_MODE)
-        size = before.st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            line = b"\n" + line
-        written = os.write(descriptor, line)
-        if written < len(line):
-            raise OSError(0, "written in part only: the disk is full")
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    if is_new:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def write_whole(path: Path, text: bytes) -> None:
-    """Replace a small file that nobody else reads; it is there whole, or as it was. Raises `OSError`."""
-    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.replace(path)
-
-
-def read_records(path: Path) -> Iterator[AuditRecord]:
-    """The records of the file, oldest first; none when there is no file. A line cut short by a crash is left out."""
-    if not path.exists():
+def read_records(path: Path, *, own: bool = True) -> Iterator[AuditRecord]:
+    """The records of the file, oldest first; none when there is no file. A line cut short by a crash is left out.
+    `own`: it is believed only where others cannot have written it. Raises `OSError`."""
+    if not os.path.lexists(path):
         return
     decoder = msgspec.json.Decoder(AuditRecord)
-    with path.open("rb") as file:
+    with os.fdopen(open_own(path, os.O_RDONLY), "rb") if own else path.open("rb") as file:
         for line in file:
             try:
                 yield decoder.decode(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal
 from gputop.actions.audit import AuditFailed
 from gputop.actions.executor import Stopped
 from gputop.actions.journal import InUse, JournalFailed, Story, folder_of, read_story
+from gputop.actions.statefile import open_own
 from gputop.domain.action import (
     ActionKind,
     ActionRequest,
@@ -251,8 +253,8 @@ TAIL_BYTES = 256 * 1024
 def history(path: Path, count: int) -> list[AuditRecord]:
     """The last `count` outcomes and refusals of the audit log, newest first; none when there is no log."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
             lines = file.read().splitlines()
     except OSError:
         return []

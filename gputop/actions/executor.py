@@ -114,7 +114,13 @@ class Executor:
             for host in plan.hosts:
                 self._audit.write(intent(plan, host, self._clock.now()))
             journal = journal_of(self._state_folder, plan.id)
-            journal.write(PlanOpened(time=self._clock.now(), plan=plan, inventory=tuple(inventory)))
+            try:
+                journal.write(PlanOpened(time=self._clock.now(), plan=plan, inventory=tuple(inventory)))
+            except JournalFailed as failure:
+                for host in plan.hosts:
+                    outcome = outcome_of(plan.request.kind, host, [], f"nothing was done: {failure}", None)
+                    self._audit.write(audit_outcome(plan, host, outcome, self._clock.now()))
+                raise
             story = Story(plan=plan, began=set(), ended={}, outcomes={})
             return await self._carry_out(self._run_of(story, journal, plan.request.wait, listen, recheck))
 

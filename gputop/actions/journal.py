@@ -7,6 +7,7 @@ on the journal tells a plan that is carried out right now from one whose process
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import stat
@@ -17,15 +18,16 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from gputop.actions.audit import FOLDER_MODE, append_line
+from gputop.actions.statefile import append_line, open_own, own_folder, read_own
 from gputop.catalog.text import clean
 from gputop.domain.action import SHARING, Goal, Outcome, Plan, StepResult
 from gputop.domain.record import HostEnded, JournalEntry, PlanClosed, PlanOpened, StepBegan, StepEnded
 
-
 DRAINS_LOOKED_AT = 200
 """The newest of all hosts, to find those of one."""
 DRAINS_COUNTED = 5
+
+log = logging.getLogger(__name__)
 
 
 class JournalFailed(Exception):
@@ -73,12 +75,14 @@ def journal_of(state_folder: Path, plan_id: str) -> Journal:
 
 def read_story(path: Path) -> Story | None:
     """What the journal at `path` tells; `None` when its first entry is not whole (nothing was begun then). A last line
-    cut short by a crash counts as not written: what it tells of is looked at again."""
+    cut short by a crash counts as not written: what it tells of is looked at again. A journal that others may have
+    written is not believed."""
     decoder: msgspec.json.Decoder[JournalEntry] = msgspec.json.Decoder(JournalEntry)
     story: Story | None = None
     try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
+        lines = read_own(path).splitlines()
+    except OSError as error:
+        log.warning("a journal is left out: %s", error.strerror)
         return None
     for line in lines:
         try:
@@ -145,7 +149,7 @@ def devices_before(state_folder: Path, host: str) -> int | None:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_own(path)
     except OSError:
         return b""
 
@@ -168,9 +172,10 @@ def locked(state_folder: Path, plan: Plan, shared: Path | None = None) -> Iterat
     folder = folder_of(state_folder)
     locks = folder / "locks"
     try:
-        locks.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        for each in (state_folder, folder, locks):
+            own_folder(each)
     except OSError as error:
-        raise JournalFailed(f"the folder {locks} cannot be made: {error.strerror}") from error
+        raise JournalFailed(f"the folder {locks} cannot be used: {error.strerror}") from error
     with ExitStack() as held:
         _hold(held, folder / f"{plan.id}.jsonl", f"plan {plan.id} is carried out by another process")
         hosts = () if plan.request.kind in SHARING else {host.host for host in plan.hosts}
@@ -193,7 +198,7 @@ def is_for_all(folder: Path) -> bool:
 
 def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise JournalFailed(f"{path} cannot be opened: {error.strerror}") from error
     held.callback(os.close, descriptor)

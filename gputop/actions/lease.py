@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from gputop.actions.audit import write_whole
 from gputop.actions.journal import Story
+from gputop.actions.statefile import read_own, write_whole
 from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan
 from gputop.domain.record import Lease
 from gputop.schedulers.none import MARK_STEP
@@ -85,6 +85,6 @@ def _path(state_folder: Path, host: str) -> Path:
 
 def _read(path: Path) -> Lease | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Lease)
+        return msgspec.json.decode(read_own(path), type=Lease)
     except (OSError, msgspec.DecodeError):
         return None

@@ -52,6 +52,10 @@ _RANK = {
 }
 
 
+_REACHED = frozenset({StepState.ALREADY, StepState.VERIFIED, StepState.PENDING})
+"""After these it is known where a host stands in the middle of an act."""
+
+
 def is_settled(result: StepResult) -> bool:
     """Whether a resumed plan need not look at the step again."""
     return result.state not in (StepState.PENDING, StepState.SKIPPED)
@@ -164,6 +168,8 @@ def audit_step(plan: Plan, host: HostPlan, step: Step, result: StepResult, now: 
         reason=plan.request.reason,
         step=step.id,
         command=step.command,
+        state_before=host.state.value,
+        state_after=state_during(plan.request.kind, host, step).value if result.state in _REACHED else None,
         result=result.state.value,
         exit_status=result.exit_status,
         duration_seconds=result.duration_seconds,

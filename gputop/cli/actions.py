@@ -31,11 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gputop.actions.journal import finished, unfinished
+    from gputop.actions.journal import finished, folder_of, unfinished
+    from gputop.actions.statefile import foreign
     from gputop.domain.action import ActionKind
     from gputop.settings import locations
 
-    stories = unfinished(locations.state_folder())
+    folder = locations.state_folder()
+    if (why := foreign(folder, folder_of(folder))) is not None:
+        return diagnostics.fail(f"plans and drained hosts cannot be told: {why}", code=Exit.NOTHING)
+    stories = unfinished(folder)
     if args.hosts or args.literal_hosts:
         return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN")
     wanted = args.resume or args.roll_back or args.forget

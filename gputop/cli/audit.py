@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
     from gputop.actions.audit import read_records
     from gputop.cli.options import seconds
+    from gputop.domain.action import ActionKind
     from gputop.domain.clock import SystemClock
     from gputop.export.acts import audit_text
     from gputop.settings import locations
@@ -44,13 +45,16 @@ def run(args: argparse.Namespace) -> int:
         since = SystemClock().now() - timedelta(seconds=span)
     if args.last is not None and not (args.last.isascii() and args.last.isdigit()):
         return diagnostics.fail(f'--last "{args.last}" is no number')
+    acts = [kind.value for kind in ActionKind]
+    if args.act is not None and args.act not in acts:
+        return diagnostics.fail(f'--act "{args.act}" is no act', f"known: {', '.join(acts)}")
     path = Path(args.file) if args.file else locations.state_folder() / "audit.jsonl"
     if args.file and not path.exists():
         return diagnostics.fail(f"{path}: no such file")
     try:
         records = [
             record
-            for record in read_records(path)
+            for record in read_records(path, own=not args.file)
             if args.host in (None, record.host)
             and args.act in (None, record.act.value)
             and args.by in (None, record.user)

@@ -55,7 +55,12 @@ async def _inspect(args: argparse.Namespace, chosen: Selection) -> list[Inspecte
 
     names = [spec.name for spec in chosen.specs]
     folder = locations.state_folder()
-    outcomes = [one for one in read_records(folder / "audit.jsonl") if one.event.value == "outcome"]
+    try:
+        records = list(read_records(folder / "audit.jsonl"))
+    except OSError as error:
+        diagnostics.say(f"gputop: the audit log cannot be read: {error.strerror}")
+        records = []
+    outcomes = [one for one in records if one.event.value == "outcome"]
     async with opened(chosen, names, allowed=False) as acts:
         found = await acts.inspect(names, outcomes, raw=args.raw)
     held = leases(folder)

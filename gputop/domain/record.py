@@ -35,7 +35,9 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=False):
     step: str | None = None
     command: str | None = None
     state_before: str | None = None
+    """Where the host stood before the act."""
     state_after: str | None = None
+    """Of a step: where it stands in the middle of the act; `None`: that is not known."""
     result: str | None = None
     """A `StepState`, an `OutcomeState`, or the guard that refused."""
     exit_status: int | None = None

@@ -481,7 +481,7 @@ def test_a_state_folder_that_cannot_be_made_refuses_every_act(
     (tmp_path / "state" / "gputop").write_text("a file")
     ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
     assert ran.returncode == 4
-    assert "cannot be made" in ran.stderr
+    assert "cannot be used" in ran.stderr
     assert "nothing was done" in ran.stderr
     assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
 

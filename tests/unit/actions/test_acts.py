@@ -120,6 +120,15 @@ async def test_a_confirmed_plan_is_carried_out_and_leaves_a_lease(site: Site) ->
     assert leases(site.folder) == []
 
 
+async def test_a_drain_that_the_list_of_drained_hosts_cannot_take_up_says_so(site: Site) -> None:
+    (site.folder / "leases").touch()
+    said: list[str] = []
+    await site.acts.carry_out(
+        await site.proposal(), typed="gpu-01", listen=lambda progress: said.append(progress.summary)
+    )
+    assert said[-1] == '"gputop actions" does not know of it: File exists'
+
+
 @pytest.mark.parametrize("typed", ["", "y", "yes", "gpu-02", "1"])
 async def test_what_was_not_typed_is_not_done(site: Site, typed: str) -> None:
     assert isinstance(await site.acts.carry_out(await site.proposal(), typed=typed), NotConfirmed)

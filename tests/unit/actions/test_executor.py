@@ -31,7 +31,7 @@ from gputop.domain.action import (
 )
 from gputop.domain.call import Performed, RunOn, Watch
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.record import AuditRecord, PlanOpened, StepBegan, StepEnded
+from gputop.domain.record import AuditEvent, AuditRecord, PlanOpened, StepBegan, StepEnded
 from tests.fakes.acts import BOOT, FastClock, a_request
 from tests.fakes.clock import START
 
@@ -299,6 +299,10 @@ async def test_if_the_journal_cannot_be_written_nothing_is_done(lab: Lab, monkey
     with pytest.raises(JournalFailed):
         await lab.executor.execute(a_plan_of(a_step()))
     assert lab.calls == []
+    [told, ended] = read_records(lab.audit.path)
+    assert (told.event, ended.event, ended.result) == (AuditEvent.INTENT, AuditEvent.OUTCOME, "skipped")
+    assert "nothing was done" in ended.summary
+    assert "No space left on device" in ended.summary
 
 
 async def test_if_the_audit_fails_in_the_middle_no_further_step_is_taken(lab: Lab) -> None:
@@ -369,6 +373,8 @@ async def test_the_audit_has_one_record_for_each_intent_step_and_outcome_of_each
     for host in ("a", "b"):
         own = [record for record in records if record.host == host]
         assert [record.event for record in own] == ["intent", "step", "step", "outcome"]
+        assert [record.state_before for record in own] == [own[0].state_before] * 4
+        assert [record.state_after for record in own] == [None, "draining", "draining", "drained"]
     assert all(record.user == "ann" and record.tty == "/dev/pts/1" and record.plan == "plan-1" for record in records)
     assert (lab.folder / "audit.jsonl").stat().st_mode & 0o777 == 0o600
 
@@ -494,9 +500,9 @@ async def test_a_call_that_does_not_end_is_told_as_such(lab: Lab) -> None:
     assert outcome.summary == "one: no end within 0.01 s; silence"
 
 
-async def test_an_audit_log_that_others_may_read_or_write_is_closed_to_them(lab: Lab) -> None:
+async def test_an_audit_log_that_others_may_read_is_closed_to_them(lab: Lab) -> None:
     lab.audit.path.touch()
-    lab.audit.path.chmod(0o666)
+    lab.audit.path.chmod(0o644)
     await lab.executor.execute(a_plan_of(a_step()))
     assert stat.S_IMODE(lab.audit.path.stat().st_mode) == 0o600
 

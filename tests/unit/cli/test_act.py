@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from gputop.cli.main import main
 from gputop.domain.action import ActionKind
 from gputop.domain.clock import SystemClock
 from gputop.domain.record import AuditEvent, AuditRecord
+from tests.needs import need_root
 
 ACTS = ["drain", "cordon", "resume", "stop", "start", "reboot", "reset", "signal", "power-cap", "message", "ack"]
 
@@ -127,6 +131,35 @@ def test_a_record_after_half_a_line_stands_on_its_own(log: Path, capsys: pytest.
     AuditLog(log, Who(user="ann"), to_syslog=False).write(record)
     assert main(["audit", "--last", "1", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["host"] == "late"
+
+
+def test_an_act_that_there_is_not_is_a_mistake_and_no_empty_answer(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--act", "drian"]) == 2
+    assert '--act "drian" is no act' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "another's"])
+def test_an_audit_log_that_is_not_ours_is_not_read_as_such(
+    kind: str, log: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    log.rename(kept)
+    words = {"pipe": "is no plain file", "link": "is a symbolic link", "another's": "belongs to nobody"}[kind]
+    if kind == "pipe":
+        os.mkfifo(log)
+    elif kind == "link":
+        log.symlink_to(kept)
+    else:
+        need_root("needs root, to give a file away")
+        shutil.copy(kept, log)
+        os.chown(log, pwd.getpwnam("nobody").pw_uid, -1)
+    assert main(["audit"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert main(["audit", "--file", str(kept)]) == 0
 
 
 def test_without_any_act_there_is_nothing_to_tell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
