@@ -37,6 +37,7 @@ from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
 from gputop.actions.run import Listener
 from gputop.actions.state import act_state, describe
+from gputop.actions.words import in_plain_words, one_line
 from gputop.domain.action import (
     BESIDE,
     ActionKind,
@@ -150,6 +151,10 @@ class Acts:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""
         if (strange := self._strange(request.hosts)) is not None:
             return strange
+        plain = in_plain_words(request)
+        if isinstance(plain, Problem):
+            return plain
+        request = plain
         evidence = await self._gather(request)
         plan = make_plan(request, evidence, self._back_ends, self._clock.now())
         if isinstance(plan, Problem):
@@ -170,7 +175,8 @@ class Acts:
         rests on other facts, or more would be lost, nothing is done."""
         before = proposal.plan
         request = before.request
-        if reason.strip() and reason != request.reason:
+        reason = one_line(reason)
+        if reason and reason != request.reason:
             request = structs.replace(request, reason=reason)
         now = self._clock.now()
         age = (now - before.created_at).total_seconds()
@@ -189,7 +195,7 @@ class Acts:
         if isinstance(verdict, Deny):
             self._note_refusals(fresh.plan, verdict)
             return verdict
-        if not is_confirmed(verdict, typed, request.reason):
+        if not is_confirmed(verdict, typed, fresh.plan.request.reason):
             return NotConfirmed()
         try:
             outcomes = await self._executor.execute(

@@ -5,6 +5,7 @@ A record is on the disk before the call that it tells of is made. Whoever cannot
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import syslog
@@ -42,7 +43,7 @@ class AuditLog:
         """Append `record` with who acts, synced to the disk. Raises `AuditFailed`."""
         who = self._who
         record = structs.replace(record, user=who.user, tty=who.tty, ssh_connection=who.ssh_connection)
-        line = msgspec.json.encode(record) + b"\n"
+        line = _visible(msgspec.json.encode(record).decode()).encode() + b"\n"
         try:
             append_line(self.path, line)
         except OSError as error:
@@ -50,6 +51,11 @@ class AuditLog:
         if self._to_syslog:
             syslog.openlog("gputop", syslog.LOG_PID, syslog.LOG_AUTHPRIV)
             syslog.syslog(syslog.LOG_NOTICE, line.decode().rstrip())
+
+
+def _visible(line: str) -> str:
+    """The same JSON with an escape for each character that would act on a terminal, or hide, wherever it is shown."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 def read_records(path: Path, *, own: bool = True) -> Iterator[AuditRecord]:

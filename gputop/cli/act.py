@@ -62,12 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from gputop.cli.options import selection
+    from gputop.domain.action import MOST_CHARACTERS
 
     if not args.hosts and not args.literal_hosts:
         return diagnostics.fail("no hosts named: nothing is done, and never all of them", f"gputop {args.act} HOST …")
     for option in ("reason", "override", "text"):
-        if not _is_text(getattr(args, option, "")):
+        value = getattr(args, option, "")
+        if not _is_text(value):
             return diagnostics.fail(f"--{option} is not UTF-8 text")
+        if len(value) > MOST_CHARACTERS:
+            return diagnostics.fail(f"--{option} has {len(value):,} characters, the most is {MOST_CHARACTERS}")
     if args.act in NEED_REASON and not args.reason.strip():
         return diagnostics.fail(f"{args.act} needs --reason TEXT", "it goes into the audit log and the scheduler")
     chosen = selection(args)

@@ -21,6 +21,9 @@ from msgspec import Struct
 
 from gputop.domain.call import Call, command_of
 
+MOST_CHARACTERS = 500
+"""Of a reason, of why something is overridden, of a message."""
+
 
 class ActionKind(StrEnum):
     """Every act. The values are the words of the command line, the audit log and the journal."""

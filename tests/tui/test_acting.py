@@ -403,3 +403,18 @@ async def test_without_anything_to_act_on_keys_say_so() -> None:
         await pilot.press("D")
         await pilot.pause()
         assert "there is nothing to act on here" in "\n".join(app.screen_lines())
+
+
+async def test_a_reason_is_of_bounded_length_and_what_hides_in_it_does_not_keep_a_plan_from_being_confirmed(
+    make: Callable[..., Stage],
+) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "D")
+        entry = plan.query_one("#reason", Input)
+        assert entry.max_length == 500
+        entry.value = "NIC\u202e\u200b"
+        await confirm(stage, pilot, "gpu-01", reason="")
+        [work] = stage.desk.works
+        assert work.plan.request.reason == "NIC"

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input
 
+from gputop.domain.action import MOST_CHARACTERS
 from gputop.tui.dialogs.base import Dialog, Entry, text_page
 from gputop.tui.draw import Spans
 from gputop.tui.widgets.painted import Lines, Page
@@ -44,7 +45,7 @@ class AskDialog(Dialog[tuple[str, str]]):
             if self._prompt:
                 with Horizontal(id="phrase-line", classes="asks"):
                     yield Lines(id="phrase-label", ground="head")
-                    yield Entry(id="phrase")
+                    yield Entry(id="phrase", max_length=MOST_CHARACTERS)
             with Horizontal(id="dialog-buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
                 for name, label in self._buttons:

@@ -11,7 +11,8 @@ from textual.widgets import Button, Input
 from gputop.actions.acts import Expired, NotConfirmed, Proposal
 from gputop.actions.desk import Work
 from gputop.actions.guards import is_confirmed
-from gputop.domain.action import ActionKind, ActionRequest, Allow, Confirm, Deny
+from gputop.actions.words import one_line
+from gputop.domain.action import MOST_CHARACTERS, ActionKind, ActionRequest, Allow, Confirm, Deny
 from gputop.domain.problem import Problem
 from gputop.tui.dialogs.base import Dialog, Entry, text_page
 from gputop.tui.draw import Spans, remote
@@ -57,10 +58,12 @@ class PlanDialog(Dialog[Work]):
             yield Lines(id="dialog-said", ground="head")
             with Horizontal(id="reason-line", classes="asks"):
                 yield Lines(id="reason-label", ground="head")
-                yield Entry(id="reason", placeholder="why; for the audit log and the scheduler")
+                hint = "why; for the audit log and the scheduler"
+                yield Entry(id="reason", placeholder=hint, max_length=MOST_CHARACTERS)
             with Horizontal(id="override-line", classes="asks"):
                 yield Lines(id="override-label", ground="head")
-                yield Entry(id="override", placeholder="why checks that say no are set aside; empty: they count")
+                hint = "why checks that say no are set aside; empty: they count"
+                yield Entry(id="override", placeholder=hint, max_length=MOST_CHARACTERS)
             with Horizontal(id="phrase-line", classes="asks"):
                 yield Lines(id="phrase-label", ground="head")
                 yield Entry(id="phrase")
@@ -112,7 +115,7 @@ class PlanDialog(Dialog[Work]):
             self.run_worker(self._propose(), exclusive=True, group="plan")
 
     def _value(self, entry: str) -> str:
-        return self.query_one(f"#{entry}", Input).value.strip()
+        return one_line(self.query_one(f"#{entry}", Input).value)
 
     def _consents(self) -> frozenset[str]:
         """What a person may agree to, so that it stands in the way no more."""

@@ -22,9 +22,10 @@ from gputop.domain.action import ActionKind, Confirm, Deny, Goal, OutcomeState, 
 from gputop.domain.call import CommandResult, RunHere, RunOn
 from gputop.domain.host import Host
 from gputop.domain.problem import Problem
-from gputop.domain.record import PlanOpened
+from gputop.domain.record import AuditEvent, AuditRecord, PlanOpened
 from gputop.schedulers.none import MARKER, MarkerScheduler
 from tests.fakes.acts import BOOT, FastClock, LabPower, a_host, a_process, a_request
+from tests.fakes.clock import START
 
 
 class Machine:
@@ -140,6 +141,40 @@ async def test_a_reason_given_in_the_dialog_is_the_plan_s(site: Site) -> None:
     assert isinstance(await site.acts.carry_out(proposal, typed="gpu-01"), NotConfirmed)
     await site.acts.carry_out(proposal, typed="gpu-01", reason="smoke")
     assert "smoke" in (site.machine.marker or "")
+
+
+NASTY = "NIC\n\x1b[31m\u202egnihton\u202c\u200b of rack\t7"
+PLAIN = "NIC [31mgnihton of rack 7"
+
+
+async def test_what_is_typed_is_written_everywhere_on_one_line_and_without_what_hides(site: Site) -> None:
+    proposal = await site.proposal(reason=NASTY, override=NASTY)
+    assert (proposal.plan.request.reason, proposal.plan.request.override) == (PLAIN, PLAIN)
+    await site.acts.carry_out(await site.proposal(reason=""), typed="gpu-01", reason=NASTY)
+    assert [lease.reason for lease in leases(site.folder)] == [PLAIN]
+    text = (site.folder / "audit.jsonl").read_text()
+    assert PLAIN in text
+    assert text.replace("\n", "").isprintable()
+
+
+async def test_nothing_but_what_hides_is_no_reason(site: Site) -> None:
+    done = await site.acts.carry_out(await site.proposal(reason=""), typed="gpu-01", reason="\u200b\u202e")
+    assert isinstance(done, NotConfirmed)
+
+
+@pytest.mark.parametrize("name", ["reason", "override", "text"])
+async def test_words_without_end_are_a_problem(name: str, site: Site) -> None:
+    found = await site.acts.propose(a_request(**{name: "x" * 501}))
+    assert isinstance(found, Problem)
+    assert found.summary == f"the {name} has 501 characters, the most is 500"
+
+
+def test_whatever_else_stands_in_a_record_is_shown_harmlessly_and_read_back_whole(tmp_path: Path) -> None:
+    summary = "exit status 1: \u202egnihton\u202c \x1b[31m \U000e0041 größer"
+    log = AuditLog(tmp_path / "audit.jsonl", Who(user="ann"), to_syslog=False)
+    log.write(AuditRecord(time=START, event=AuditEvent.STEP, plan="p", act=ActionKind.DRAIN, summary=summary))
+    assert (tmp_path / "audit.jsonl").read_text().removesuffix("\n").isprintable()
+    assert [record.summary for record in read_records(tmp_path / "audit.jsonl")] == [summary]
 
 
 async def test_a_plan_whose_facts_changed_is_not_carried_out(site: Site) -> None:
