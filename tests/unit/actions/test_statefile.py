@@ -14,6 +14,7 @@ from gputop.actions.journal import JournalFailed, folder_of, locked, read_story
 from gputop.actions.statefile import NotOurs, append_line, open_own, read_own, write_whole
 from gputop.domain.action import ActionKind
 from gputop.domain.record import AuditEvent, AuditRecord
+from tests.fakes.acts import a_plan, a_request, an_evidence
 from tests.fakes.clock import START
 from tests.needs import need_root
 
@@ -29,7 +30,7 @@ def test_what_is_made_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> 
     try:
         append_line(tmp_path / "state/audit.jsonl", b"one\n")
         write_whole(tmp_path / "state/leases/a.json", b"{}")
-        with locked(tmp_path / "state", "plan-1", ["a"]):
+        with locked(tmp_path / "state", a_plan(a_request(), an_evidence())):
             pass
     finally:
         os.umask(before)
@@ -85,9 +86,10 @@ def test_a_link_and_a_pipe_are_not_followed_and_what_to_do_is_said(tmp_path: Pat
 
 def test_a_journal_that_somebody_else_has_put_there_is_not_believed(tmp_path: Path) -> None:
     need_root("needs root, to give a file away")
-    planted = folder_of(tmp_path) / "20260101T000000000Z-stop-abcdef.jsonl"
+    plan = a_plan(a_request(), an_evidence())
+    planted = folder_of(tmp_path) / f"{plan.id}.jsonl"
     append_line(planted, b"{}\n")
     os.chown(planted, NOBODY, -1)
     assert read_story(planted) is None
-    with pytest.raises(JournalFailed, match="belongs to nobody"), locked(tmp_path, planted.stem, ["a"]):
+    with pytest.raises(JournalFailed, match="belongs to nobody"), locked(tmp_path, plan):
         raise AssertionError("it is held")
