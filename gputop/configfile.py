@@ -304,6 +304,11 @@ class _Walk:
                 hint = f"a time needs its unit: {node.value}s"
             elif node.style and any(isinstance(o, inspect.IntType | inspect.BoolType) for o in options):
                 hint = "remove the quotes"
+            for option in options:
+                if isinstance(option, inspect.StructType) and option.tag_field and option.tag == node.value:
+                    settings = [f"{option.tag_field}: {option.tag}"]
+                    settings += [f"{field.encode_name}: …" for field in option.fields if field.required]
+                    hint = f"{node.value} has settings of its own: {names[-1]}: {{{', '.join(settings)}}}"
         self._note(node, f"{subject} must be {_expected(options)}, not {found}", hint)
 
     def _note(self, node: yaml.Node, summary: str, hint: str | None = None) -> None:

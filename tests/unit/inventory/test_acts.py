@@ -108,6 +108,20 @@ def test_mistakes_have_their_place(tmp_path: Path, line: str, summary: str) -> N
     assert summary in found
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("scheduler: kubernetes", "kubernetes has settings of its own: scheduler: {kind: kubernetes, context: …}"),
+        ("power: ec2", "ec2 has settings of its own: power: {kind: ec2}"),
+        ("power: redfish", "redfish has settings of its own: power: {kind: redfish, url: …}"),
+    ],
+)
+def test_a_kind_whose_word_is_not_enough_is_shown_with_its_settings(tmp_path: Path, line: str, hint: str) -> None:
+    problems = load([written(tmp_path, f"hosts:\n  - name: a\n    {line}\n")])
+    assert isinstance(problems, list)
+    assert [problem.hint for problem in problems] == [hint]
+
+
 def test_groups_that_contradict_each_other_about_a_policy_are_an_error(tmp_path: Path) -> None:
     text = "hosts: [a]\ngroups:\n  x: {hosts: [a], policy: {at_once: 2}}\n  y: {hosts: [a], policy: {at_once: 3}}\n"
     [found] = mistakes(tmp_path, text)
