@@ -100,6 +100,14 @@ def duration(text: str) -> timedelta | None:
         return None
 
 
+def as_duration(seconds: float) -> str:
+    """What `duration` would read as `seconds`, in the largest unit that is enough."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:g}s"
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str | None:
     """`did you mean "port"?`, or `None` when no known word is near."""
     near = get_close_matches(word, known, n=1)

@@ -288,7 +288,8 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
         return Exit.PARTIAL
     match done:
         case Deny():
-            _print(args, proposal, None)
+            if args.format == "text":  # JSON is of what was done, or would be
+                _print(args, proposal, None)
             for refusal in done.refusals:
                 where = f"{refusal.host}: " if refusal.host is not None else ""
                 diagnostics.fail(f"refused ({refusal.guard}): {where}{refusal.summary}", refusal.hint)
@@ -296,7 +297,8 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
         case Problem():
             return diagnostics.fail(done.summary, done.hint)
         case Expired():
-            _print(args, done.proposal, None)
+            if args.format == "text":
+                _print(args, done.proposal, None)
             why = "; ".join(done.changes)
             return diagnostics.fail(f"since the plan was made, {why}: nothing was done", code=Exit.REFUSED)
         case NotConfirmed():

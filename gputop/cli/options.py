@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
-from gputop.configfile import ConfigProblem, duration
+from gputop.configfile import ConfigProblem, as_duration, duration
 from gputop.domain.host import INTERVAL_SECONDS, HostKeyPolicy, HostSpec
 from gputop.health.catalog import load as load_catalog
 from gputop.inventory import load as inventory_files
@@ -125,7 +125,7 @@ def seconds(option: str, text: str, *, longest: float = 3600.0) -> float | Exit:
     if span is None:
         return diagnostics.fail(f'{option} "{text}" is no time', "write 10s or 500ms")
     if not 0 < span.total_seconds() <= longest:
-        return diagnostics.fail(f'{option} "{text}" must be above 0 and at most {longest:g}s')
+        return diagnostics.fail(f'{option} "{text}" must be above 0 and at most {as_duration(longest)}')
     return span.total_seconds()
 
 

@@ -7,13 +7,18 @@ import sys
 
 from gputop.cli.diagnostics import Exit
 
+HELP = "what prints it; act: drain, resume and the other acts; default: snapshot"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
+    group = parser.add_argument_group("of what")
+    group.add_argument("--of", choices=("snapshot", "act", "actions", "audit"), default="snapshot", help=HELP)
 
 
 def run(args: argparse.Namespace) -> int:
-    from gputop.export.to_json import schema_text
+    import msgspec
 
-    sys.stdout.write(schema_text())
+    from gputop.export.schemas import schema_of
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(schema_of(args.of)), indent=2).decode() + "\n")
     return Exit.DONE

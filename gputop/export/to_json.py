@@ -19,7 +19,3 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the document. Further keys may come, so unknown ones are allowed."""
     made = msgspec.json.schema(Document)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "gputop/1", **made}
-
-
-def schema_text() -> str:
-    return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"

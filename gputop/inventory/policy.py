@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from gputop.configfile import ConfigProblem, Document, Keys
+from gputop.configfile import ConfigProblem, Document, Keys, as_duration
 from gputop.domain.policy import POLICY, Policy
 from gputop.inventory.schema import InventoryFile, PolicyKeys
 
@@ -42,7 +42,7 @@ def read_policy(
         if key in SECONDS:
             _, longest = SECONDS[key]
             if not 0 < value.total_seconds() <= longest:
-                summary = f'"{key}" must be above 0 and at most {longest:g}s'
+                summary = f'"{key}" must be above 0 and at most {as_duration(longest)}'
                 problems.append(document.problem((*keys, key), summary))
                 continue
         if key in ("pre_drain", "is_drained", "post_resume") and value == [""]:

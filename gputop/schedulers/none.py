@@ -28,7 +28,8 @@ LOOK_SECONDS = 15.0
 LOOK = f"if [ -e {MARKER} ]; then cat {MARKER}; else echo none; fi"
 
 TELL = (
-    'told=$(cat); lines() { printf "%s\\n" "$told" | sed -n "s/^$1://p"; }; '
+    'told=$(cat); lines() { printf "%s\\n" "$told" | while IFS= read -r line; do '
+    'case $line in "$1:"*) printf "%s\\n" "${line#"$1:"}" ;; esac; done; }; '
     'seen=$(who) || { echo "who is logged in cannot be found out" >&2; exit 1; }; '
     '[ -n "$seen" ] || { echo "nobody is logged in"; exit 0; }; '
     'root=; if [ "$(id -u)" = 0 ]; then lines all | wall || exit 1; root=yes; '

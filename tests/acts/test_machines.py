@@ -106,7 +106,7 @@ def test_a_plan_is_for_the_machine_by_boot_id_machine_id_and_host_key(
 def test_yes_without_allow_actions_is_refused_with_exit_4(machine: Machine, inventory: Path, gputop: Gputop) -> None:
     ran = gputop("drain", "-f", inventory, "gpu-a", *REASON, "--yes", "--format", "json")
     assert ran.returncode == 4
-    assert json.loads(ran.stdout)["outcomes"] is None
+    assert ran.stdout == ""
     assert "read-only" in ran.stderr
     assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
     assert [record["event"] for record in audit_of(gputop)] == ["refused"]

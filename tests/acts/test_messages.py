@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.schedulers.none import TELL
 from tests.acts.conftest import Gputop
 from tests.acts.machines import SUDOERS, Machine, Machines
 from tests.acts.steps import DO, REASON, audit_of, wait_for
@@ -70,6 +71,19 @@ def test_everybody_is_told_by_root_or_by_one_line_of_sudoers(
     assert "told 2 of 2 terminals" in ran.stdout
     for terminal in terminals:
         wait_for(lambda terminal=terminal: "Message from root: maintenance at noon" in terminal.text, terminal.name)
+
+
+def test_a_name_is_no_pattern(make: Make) -> None:
+    """`e.e` is not told what `eve` runs."""
+    machine, _ = make("patterns")
+    machine.run("echo e.e:x:2002:2002::/:/bin/sh >>/etc/passwd")
+    eve, dotted = machine.terminal("eve"), machine.terminal("e.e")
+    (machine.folder / "lines").write_text("all:maintenance\nof eve:what eve runs\nof e.e:what the other runs\n")
+    (machine.folder / "tell").write_text(TELL)
+    machine.run(f"sh {machine.folder}/tell <{machine.folder}/lines")
+    wait_for(lambda: "what eve runs" in eve.text, "eve was not told")
+    wait_for(lambda: "what the other runs" in dotted.text, "the other was not told")
+    assert "what eve runs" not in dotted.text
 
 
 def test_a_drain_tells_each_person_what_of_theirs_runs_and_nobody_else(

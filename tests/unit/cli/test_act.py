@@ -45,6 +45,7 @@ def test_what_takes_capacity_away_needs_a_reason(
     [
         (["drain", "a", "--reason", "x", "--deadline", "soon"], '--deadline "soon" is no time'),
         (["drain", "a", "--reason", "x", "--for", "3"], '--for "3" is no time'),
+        (["drain", "a", "--reason", "x", "--for", "31d"], '--for "31d" must be above 0 and at most 30d'),
         (["signal", "a"], "signal needs --pid"),
         (["signal", "a", "--pid", "1"], "signal needs --pid"),
         (["signal", "a", "b", "--pid", "77"], "signal takes one host"),
