@@ -24,7 +24,14 @@ ADD = f"add to sudoers: {MARK}"
     ("name", "sudoers", "words", "hint"),
     [
         ("no-line", ROOT, "ops is not in sudoers", ADD),
+        ("no-line-said", f"Defaults !authenticate\n{ROOT}", "ops is not in sudoers", ADD),
         ("other-line", ANOTHER, "sudoers does not allow ops this command", ADD),
+        (
+            "other-line-said",
+            f"Defaults !authenticate\n{ROOT}ops ALL=(root) /usr/bin/true\n",
+            "sudoers does not allow ops this command",
+            ADD,
+        ),
         (
             "password",
             f"{ROOT}ops ALL=(root) ALL\nops ALL=(root) NOPASSWD: /usr/bin/true\n",
@@ -83,7 +90,7 @@ def test_with_the_lines_that_are_asked_for_every_act_succeeds(machines: Machines
     asked = []
     for act in ("drain", "resume", "drain", "reboot"):
         while (ran := gputop(act, "-f", inventory, machine.name, *DO, *REASON, seconds=120)).returncode != 0:
-            asked.append(ran.stdout.partition("add to sudoers: ")[2].strip())
+            asked.append(ran.stdout.partition("add to sudoers: ")[2].partition("\n")[0])
             assert asked[-1] not in ("", *asked[:-1]), ran.stderr
             (machine.folder / "sudoers").write_text(ROOT + "".join(f"{line}\n" for line in asked))
             machine.run(f"cat {machine.folder}/sudoers >/etc/sudoers && visudo -c")
