@@ -240,12 +240,14 @@ class Consent(StrEnum):
     """A resume of what somebody else drained."""
     POWER_CUT = "power-cut"
     """A stop or reboot that does not ask the operating system."""
+    MAY_TERMINATE = "may-terminate"
+    """A power-off from inside, which its cloud may answer by deleting the machine."""
 
 
 CONSENTS: dict[ActionKind, tuple[Consent, ...]] = {
     ActionKind.DRAIN: (Consent.UNMANAGED_PODS, Consent.EMPTY_DIR_DATA, Consent.NODE_NOT_READY),
     ActionKind.RESUME: (Consent.DRAINED_BY_OTHER,),
-    ActionKind.STOP: (Consent.POWER_CUT,),
+    ActionKind.STOP: (Consent.POWER_CUT, Consent.MAY_TERMINATE),
     ActionKind.REBOOT: (Consent.POWER_CUT,),
 }
 """What may be agreed to in each act; any other word is a mistake."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Loss, LossKind, Step
+from gputop.domain.action import ActionRequest, Block, Check, CheckState, Consent, Goal, Loss, LossKind, Step
 from gputop.domain.call import Performed, RunOn
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
@@ -32,8 +32,11 @@ LOOK = (
 )
 """What a careful person looks at before a reboot. Reads only, as an ordinary user."""
 
+EC2 = "Amazon EC2"
+MAY_TERMINATE = "may_terminate"
+
 BILLING = {
-    "Amazon EC2": (True, 'stops the bill where the shutdown behavior is "stop"; "terminate" deletes the instance'),
+    EC2: (True, "stops the bill of the instance where it does not delete it; volumes stay billed"),
     "Google": (True, "stops the bill of the machine; disks and addresses stay billed"),
     "Microsoft Corporation": (False, "does not stop the bill on Azure: it must be deallocated"),
     "Alibaba Cloud": (False, "does not stop the bill on Alibaba Cloud by itself"),
@@ -41,6 +44,13 @@ BILLING = {
     "HUAWEI": (False, "does not stop the bill of GPU servers on Huawei Cloud"),
 }
 """DMI vendor -> whether an operating system's power-off stops the bill, and the words for it."""
+
+
+EC2_LOSSES = (
+    Loss(kind=LossKind.INSTANCE, summary='the instance itself, where its shutdown behavior is "terminate"'),
+    Loss(kind=LossKind.INSTANCE_STORE, summary="all data on instance store, where it has any"),
+)
+"""Of a power-off from inside. Whether they are lost, only EC2 can tell."""
 
 
 class SshPowerProvider:
@@ -71,9 +81,11 @@ class SshPowerProvider:
         stops, how = BILLING[vendor] if vendor is not None else (None, "whether that stops a bill is not known here")
         init = words["init"][0] if words["init"] else "none"
         nothing = Block(kind="no-reboot-command", summary="neither systemd nor a reboot command was found on it")
-        sessions = tuple(
+        losses = [
             Loss(kind=LossKind.SESSION, summary=f"session of {text}", user=text.split()[0]) for text in words["session"]
-        )
+        ]
+        if vendor == EC2:
+            losses += EC2_LOSSES
         return Instance(
             host=host.name,
             provider=self.name,
@@ -82,7 +94,8 @@ class SshPowerProvider:
             stop_blocks=(nothing,) if init == "none" else (),
             reboot_blocks=(nothing,) if init == "none" else (),
             start_blocks=(Block(kind="cannot-start", summary="nothing can switch it on over SSH once it is off"),),
-            stop_losses=sessions,
+            stop_losses=tuple(losses),
+            values={MAY_TERMINATE: "yes"} if vendor == EC2 else {},
             stops_billing=stops,
             billing=f"a power-off over SSH {how}" if vendor is not None else how,
             notes=tuple(words["note"]),
@@ -90,6 +103,13 @@ class SshPowerProvider:
         )
 
     def stop_steps(self, instance: Instance, request: ActionRequest) -> tuple[Step, ...] | Block:
+        if MAY_TERMINATE in instance.values and Consent.MAY_TERMINATE not in request.consents:
+            return Block(
+                kind=Consent.MAY_TERMINATE,
+                summary='where its shutdown behavior is "terminate", which is not known, a power-off deletes it',
+                hint=f"power: {{kind: ec2}} reads it and stops it by EC2; or --consent {Consent.MAY_TERMINATE}",
+                consent=Consent.MAY_TERMINATE,
+            )
         argv = ("systemd-run", "--on-active=2", "/usr/bin/systemctl", "poweroff")
         return (
             Step(

@@ -77,3 +77,24 @@ def test_a_machine_is_stopped_started_and_rebooted_by_its_bmc_and_each_is_proven
     ]
     assert [command.split()[-1] for command in commands] == ["soft", "on", "soft", "on"]
     assert "secret" not in json.dumps(records)
+
+
+def test_a_power_off_over_ssh_that_may_delete_an_ec2_instance_is_a_loss_that_must_be_agreed_to(
+    machines: Machines, gputop: Gputop
+) -> None:
+    machine = machines.add("gpu-ec2")
+    machine.run(
+        "mount -t tmpfs tmpfs /sys && mkdir -p /sys/class/dmi/id && echo Amazon EC2 >/sys/class/dmi/id/sys_vendor"
+    )
+    inventory = machines.inventory(names=("gpu-ec2",))
+    assert gputop("drain", "-f", inventory, "gpu-ec2", *DO, *REASON).returncode == 0
+    refused = gputop("stop", "-f", inventory, "gpu-ec2", *DO, *REASON)
+    assert refused.returncode == 4
+    assert "refused (may-terminate)" in refused.stderr
+    assert "power: {kind: ec2}" in refused.stderr
+    agreed = gputop("stop", "-f", inventory, "gpu-ec2", *REASON, "--consent", "may-terminate").stdout
+    machine.stop()
+    assert 'loses  the instance itself, where its shutdown behavior is "terminate"' in agreed
+    assert "loses  all data on instance store, where it has any" in agreed
+    assert "will   power off over SSH" in agreed
+    assert machine.downs == 0
