@@ -6,7 +6,7 @@ No guard grows milder when a host, a job or a process is added. Nothing that is 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -100,6 +100,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Addresses of this machine and of where its user came from."""
     in_band: Collection[str] = ()
     """Hosts whose power is only reached over SSH."""
+    identities: Mapping[str, HostIdentity] = {}
+    """Who those hosts are that nothing may be done to, as far as is known: one may have another name too."""
 
 
 def judge(plan: Plan, around: Surroundings) -> Verdict:
@@ -164,28 +166,40 @@ def _of_host(plan: Plan, host: HostPlan, around: Surroundings) -> Iterator[Refus
     if spec is None:
         yield Refusal(guard="unknown-host", summary="not a host of this fleet", host=host.host)
         return
-    if _is_protected(spec):
-        hint = 'its inventory says "protected: true"'
-        yield Refusal(guard="protected", summary="it is protected", host=host.host, hint=hint)
+    selves = _selves(host, spec, around)
+    for each in selves:
+        if is_protected(each):
+            other = "" if each is spec else f"it is {each.name} by another name, and "
+            hint = 'its inventory says "protected: true"'
+            yield Refusal(guard="protected", summary=f"{other}it is protected", host=host.host, hint=hint)
     yield from _of_namesakes(plan, spec, around)
     yield from _stale(plan, host, spec, around)
     for block in host.blocks:
         yield Refusal(guard=block.kind, summary=block.summary, host=host.host, hint=block.hint)
     if plan.request.kind in REMOVES:
-        yield from _needed(plan, host, spec, around)
+        yield from _needed(plan, host, selves, around)
 
 
-def _is_protected(spec: HostSpec) -> bool:
+def _selves(host: HostPlan, spec: HostSpec, around: Surroundings) -> list[HostSpec]:
+    """All that the inventory says of this machine: under its own name, and under others where they are the same place,
+    or known to be the same machine."""
+    place = _place(spec)
+    known = around.identities
+    return [spec] + [
+        other
+        for other in around.specs.values()
+        if other.name != spec.name
+        and (_place(other) == place or (other.name in known and same_machine(known[other.name], host.identity)))
+    ]
+
+
+def is_protected(spec: HostSpec) -> bool:
     return spec.protected or spec.labels.get("protected", "").lower() in ("true", "yes", "1")
 
 
 def _of_namesakes(plan: Plan, spec: HostSpec, around: Surroundings) -> Iterator[Refusal]:
-    """What the inventory says of the same place under another name, and hosts that share one power switch."""
+    """Hosts that share one power switch, or one node of a scheduler."""
     others = [other for other in around.specs.values() if other.name != spec.name]
-    for other in others:
-        if _is_protected(other) and _place(other) == _place(spec):
-            summary = f"it is {other.name} by another name, which is protected"
-            yield Refusal(guard="protected", summary=summary, host=spec.name)
     kind, switch, node = plan.request.kind, _switch(spec), _node(spec)
     for other in others:
         if kind in SWITCHES and switch is not None and _switch(other) == switch:
@@ -246,22 +260,23 @@ def _stale(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> 
         yield Refusal(guard="identity", summary="which machine it is could not be found out", host=host.host)
 
 
-def _needed(plan: Plan, host: HostPlan, spec: HostSpec, around: Surroundings) -> Iterator[Refusal]:
+def _needed(plan: Plan, host: HostPlan, selves: Sequence[HostSpec], around: Surroundings) -> Iterator[Refusal]:
     """The machine we run on, came from or go through, and those that a scheduler runs on."""
     key = host.identity.host_key
     own_key = key if key in around.self_host_keys else next(iter(around.self_host_keys), None)
     own = structs.replace(around.self_identity, host_key=own_key)
-    names = {host.host.lower(), (spec.address or host.host).lower()}
+    own_names = {each.name.lower() for each in selves}
+    names = own_names | {(each.address or each.name).lower() for each in selves}
     if plan.request.kind is not ActionKind.RESET:
-        if spec.local or same_machine(own, host.identity):
+        if any(each.local for each in selves) or same_machine(own, host.identity):
             yield Refusal(guard="self", summary="gputop itself runs on this machine", host=host.host)
         elif names & {address.lower() for address in around.own_addresses}:
             yield Refusal(guard="self", summary="you are connected from or through this machine", host=host.host)
         if names & {jump.lower() for jump in around.jumps}:
             yield Refusal(guard="jump-host", summary="others are reached through it", host=host.host)
-        if host.host.lower() in {via.lower() for via in around.vias}:
+        if own_names & {via.lower() for via in around.vias}:
             yield Refusal(guard="scheduler", summary="the scheduler is asked through it", host=host.host)
-        if host.host.lower() in {controller.lower() for controller in around.controllers}:
+        if own_names & {controller.lower() for controller in around.controllers}:
             yield Refusal(guard="controller", summary="a scheduler's controller runs on it", host=host.host)
 
 

@@ -530,3 +530,23 @@ def test_a_gpu_that_has_fallen_off_the_bus_keeps_its_host_from_work_although_nob
     assert refused.returncode == 1, refused.stdout
     assert "devices: 1 of 2 at an earlier drain" in refused.stdout
     assert machine.run("ls /run/gputop") == "drain.json\n"
+
+
+@pytest.mark.parametrize("why", ["protected", "jump-host"])
+def test_a_machine_that_nothing_may_be_done_to_is_known_under_another_address(
+    why: str, machine: Machine, machines: Machines, gputop: Gputop
+) -> None:
+    path = machines.inventory(names=("gpu-a",))
+    alias = f"{{name: alias, address: localhost, port: {machine.port}, host_keys: accept-new"
+    more = ", protected: true}" if why == "protected" else "}\n  - {name: behind, address: 192.0.2.1, jump: alias}"
+    path.write_text(path.read_text() + f"  - {alias}{more}\n")
+    ran = gputop("drain", "-f", path, "gpu-a", *DO, *REASON, XDG_CONFIG_HOME=str(machines.folder / "own"))
+    assert ran.returncode == 4, ran.stdout
+    assert f"refused ({why}): gpu-a: " in ran.stderr
+    if why == "protected":
+        assert "it is alias by another name, and it is protected" in ran.stderr
+    assert machine.run("ls /run/gputop 2>/dev/null || echo nothing") == "nothing\n"
+    # a host of the fleet that nobody can ask stands in nobody's way
+    path.write_text(path.read_text().replace(f"port: {machine.port}, host_keys", "port: 1, host_keys"))
+    plan = gputop("drain", "-f", path, "gpu-a", *REASON).stdout
+    assert "write the drain marker" in plan
