@@ -26,6 +26,11 @@ from gputop.schedulers.slurm_state import (
 JOB_FORMAT = "%A|%T|%u|%P|%N|%S|%e|%b|%j"
 """For `squeue -o`: the name comes last, for its owner may write anything into it."""
 
+_REASON = re.compile(
+    r"(?P<why>.*?)\s*\[(?P<by>[^@\]\s]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\](?=\s*$|\s{2,}|\s+(?:Comment|Extra|ResvName)=)"
+)
+"""What stands at `Reason=`. Who and when follow its first line; further lines stand behind them, indented."""
+
 
 class Unreadable(Exception):
     """The output is not what the program prints; it says nothing."""
@@ -53,7 +58,7 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
 
 def parse_nodes(text: str) -> list[SlurmNode]:
     """`scontrol -d show node -o`, one node a line."""
-    return [_node(_fields(line)) for line in text.splitlines() if line.strip()]
+    return [_node(line) for line in text.splitlines() if line.strip()]
 
 
 def parse_nodes_json(text: bytes) -> list[SlurmNode]:
@@ -81,8 +86,7 @@ def parse_controllers(text: str) -> tuple[str, ...]:
 
 
 def _fields(line: str) -> dict[str, str]:
-    """`Key=value Key=value …`; values may hold blanks. The first of two equal keys counts: what people wrote (Reason,
-    Comment, Extra) stands last."""
+    """`Key=value Key=value …`; values may hold blanks."""
     parts = re.split(r"(?:^|\s+)([A-Z][A-Za-z_]*)=", line)
     fields: dict[str, str] = {}
     for key, value in zip(parts[1::2], parts[2::2], strict=True):
@@ -90,16 +94,20 @@ def _fields(line: str) -> dict[str, str]:
     return fields
 
 
-def _node(fields: Mapping[str, str]) -> SlurmNode:
+def _node(line: str) -> SlurmNode:
+    own, _, written = line.partition(
+        " Reason="
+    )  # Reason, Comment and Extra stand last: people may write "State=" there
+    fields = _fields(own)
     if not fields.get("NodeName") or not fields.get("State"):
         raise Unreadable("a line of scontrol show node names no node or no state")
-    reason = re.fullmatch(r"(?P<why>.*?)\s*\[(?P<by>[^@\]]*)@(?P<at>[^\]]*)\]", fields.get("Reason", ""))
+    reason = _REASON.match(written)
     return SlurmNode(
         name=fields["NodeName"],
         address=fields.get("NodeAddr", ""),
         hostname=fields.get("NodeHostName", ""),
         state=parse_state(fields["State"]),
-        reason=(reason["why"] if reason else fields.get("Reason")) or None,
+        reason=(reason["why"] if reason else written.strip()) or None,
         reason_by=reason["by"] if reason else None,
         reason_at=parse_time(reason["at"]) if reason else None,
         booted_at=parse_time(fields.get("BootTime")),

@@ -141,17 +141,17 @@ async def test_draining_twice_calls_once_and_undoing_it_spares_what_was_so_befor
 
 
 async def test_a_node_drained_by_somebody_else_is_not_resumed_before_that_was_agreed_to(cluster: SlurmCluster) -> None:
-    cluster.run("scontrol", "update", "nodename=gpu02", "state=drain", "reason=bad DIMM [slot 3]")
+    cluster.run("scontrol", "update", "nodename=gpu02", "state=drain", "reason=bad DIMM [slot 3] Xid=79")
     slurm = scheduler(cluster)
     node = await look(slurm, "gpu02")
-    assert node.reason == "bad DIMM [slot 3]"
+    assert node.reason == "bad DIMM [slot 3] Xid=79"
     request = a_request(ActionKind.RESUME, "gpu02")
     block = slurm.resume_steps(node, request)
     assert isinstance(block, Block)
     assert (block.kind, block.consent) == ("drained-by-other", "drained-by-other")
     assert node.by is not None
     assert block.summary.startswith(f"taken out of service by {node.by} at 20")
-    assert block.summary.endswith(": bad DIMM [slot 3]")
+    assert block.summary.endswith(": bad DIMM [slot 3] Xid=79")
     for agreed in ({"override": "bob said so"}, {"consents": frozenset({"drained-by-other"})}):
         steps = steps_of(slurm.resume_steps(node, a_request(ActionKind.RESUME, "gpu02", **agreed)))
     cluster.run("scontrol", "update", "nodename=gpu02", "reason=fire")

@@ -162,12 +162,26 @@ def test_what_is_not_slurm_s_output_says_nothing() -> None:
             parse_jobs(line)
 
 
-def test_a_reason_may_hold_brackets_and_equal_signs_without_being_mistaken() -> None:
-    (node,) = parse_nodes("NodeName=a State=IDLE+DRAIN Reason=fan [2] State=IDLE [bob@2026-03-01T10:15:00] Comment=x")
-    assert (node.state.text, node.reason_by) == ("IDLE+DRAIN", None)
-    (node,) = parse_nodes("NodeName=a State=DOWN*+DRAIN Reason=fan [2] is bad [bob@2026-03-01T10:15:00]")
-    assert (node.reason, node.reason_by) == ("fan [2] is bad", "bob")
-    assert node.reason_at == datetime(2026, 3, 1, 10, 15, tzinfo=UTC)
+@pytest.mark.parametrize(
+    ("written", "why", "by"),
+    [
+        ("fan [2] is bad [bob@2026-03-01T10:15:00]", "fan [2] is bad", "bob"),
+        ("fan [2] State=IDLE [bob@2026-03-01T10:15:00] Comment=x", "fan [2] State=IDLE", "bob"),
+        ("Xid=79 RealMemory=1 [bob@2026-03-01T10:15:00]", "Xid=79 RealMemory=1", "bob"),
+        (
+            "as [ann@2026-01-01T00:00:00] said [bob@2026-03-01T10:15:00] Extra=y",
+            "as [ann@2026-01-01T00:00:00] said",
+            "bob",
+        ),
+        ("NIC [bob@2026-03-01T10:15:00] Comment=c [ann@2026-01-01T00:00:00]", "NIC", "bob"),
+        ("first [bob@2026-03-01T10:15:00]        second line Comment=c", "first", "bob"),
+        ("Not responding", "Not responding", None),
+    ],
+)
+def test_a_reason_may_hold_anything_without_being_mistaken(written: str, why: str, by: str | None) -> None:
+    (node,) = parse_nodes(f"NodeName=a State=IDLE+DRAIN CfgTRES=cpu=32 Reason={written}")
+    assert (node.state.text, node.reason, node.reason_by) == ("IDLE+DRAIN", why, by)
+    assert node.reason_at == (datetime(2026, 3, 1, 10, 15, tzinfo=UTC) if by else None)
 
 
 def test_lists_of_nodes_controllers_and_finished_jobs() -> None:
