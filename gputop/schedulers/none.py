@@ -1,24 +1,26 @@
 """Hosts without a scheduler: a marker that launchers can honor, words to the people, and what a site's policy adds.
 
-The marker is `/run/gputop/drain.json`: who, why, since and until when. A reboot removes it. Every command line is fixed
-but for what stands in the policy, so that sudoers can name it exactly; texts travel on standard input.
+The marker is `/run/gputop/drain.json`: who, why, since and until when, and how the host was before, so that a resume
+undoes what a drain did and nothing else. A reboot removes it. Every command line is fixed but for what stands in the
+policy, so that sudoers can name it exactly; texts travel on standard input.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Step
 from gputop.domain.call import CommandResult, Performed, RunOn
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.job import AdminState, NodeState
 from gputop.ports import Clock, Runner
-from gputop.transport.runner import perform, trouble
+from gputop.transport.runner import perform, shown, trouble
 
 MARKER = "/run/gputop/drain.json"
 NOLOGIN = "/run/nologin"
@@ -26,6 +28,15 @@ MARK_STEP = "marker.write"
 LOOK_SECONDS = 15.0
 
 LOOK = f"if [ -e {MARKER} ]; then cat {MARKER}; else echo none; fi"
+
+LOOK_BEFORE = (
+    f"if [ -e {NOLOGIN} ]; then echo closed; else echo open; fi; "
+    'for unit; do echo "$unit $(systemctl is-active "$unit" 2>/dev/null)"; done'
+)
+"""Whether people may log in, and the state of each unit that is named: what a drain would change."""
+
+LOOK_AT_UNIT = 'systemctl is-active "$1" || [ $? != 1 ]'
+"""Exit status 1: systemd does not answer, and nothing is known."""
 
 TELL = (
     'told=$(cat); lines() { printf "%s\\n" "$told" | while IFS= read -r line; do '
@@ -48,6 +59,10 @@ the right to write to others from `wall` and `write`: then root's is asked for, 
 fails when that is everybody."""
 
 
+_RUNNING = frozenset({"active", "activating", "reloading", "refreshing"})
+"""States of a unit that is at work, or comes back by itself."""
+_OF_MARKER = frozenset({Goal.MARKED, Goal.UNMARKED, Goal.CORDONED})
+_STOPPED = frozenset({"inactive", "failed", "unknown"})
 _MODE_WORDS = {"default": "DEFAULT", "exclusive-process": "EXCLUSIVE_PROCESS", "prohibited": "PROHIBITED"}
 
 _Holds = Callable[[str], bool]
@@ -57,13 +72,32 @@ class Marker(Struct, frozen=True, kw_only=True):
     """The contents of the marker. Launchers may rely on the names."""
 
     by: str
+    """Empty: not known, the marker is not gputop's."""
     reason: str
-    since: datetime
+    since: datetime | None = None
     until: datetime | None = None
-    compute_mode: str | None = None
-    """That of all devices before, in the words of `DeviceReading`; `None`: not known, or not the same for all."""
+    compute_modes: dict[str, str] = {}
+    """By key of the device, in the words of `DeviceReading`: those before the drain, where it sets others."""
+    units: tuple[str, ...] = ()
+    """Those that ran before and that the drain stops."""
+    nologin: bool = False
+    """People could log in before, and the drain closes the door."""
     gputop: int = 1
-    """Version of this layout."""
+    """Version of this layout; 0: the marker is not gputop's."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A host when it was looked at."""
+
+    marker: Marker | None = None
+    units: tuple[str, ...] = ()
+    """Of those that the policy stops: which run."""
+    logins_open: bool = False
+    modes: dict[str, str] = {}
+    """Compute mode of each device that tells it."""
+    devices: frozenset[str] = frozenset()
+    work: tuple[tuple[str, str], ...] = ()
+    """Owner and words of each process on a device, to tell people what of theirs runs."""
 
 
 class MarkerScheduler:
@@ -76,10 +110,7 @@ class MarkerScheduler:
         self._specs = specs
         self._runner = runner
         self._clock = clock
-        self._modes: dict[str, str | None] = {}
-        """Compute mode to come back to: the marker's, else that of the newest frame."""
-        self._work: dict[str, tuple[tuple[str, str], ...]] = {}
-        """Owner and words of each process on a device, to tell people what of theirs runs."""
+        self._found: dict[str, Found] = defaultdict(Found)
 
     async def observe(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
         nodes = await asyncio.gather(*(self._observe(host) for host in hosts))
@@ -87,11 +118,18 @@ class MarkerScheduler:
 
     async def _observe(self, host: Host) -> NodeState:
         now = self._clock.now()
-        marker = await self._marker(host.name)
-        if isinstance(marker, Block):
-            return NodeState(host=host.name, scheduler=self.name, block=marker, observed_at=now)
-        self._work[host.name] = _describe_work(host)
-        self._modes[host.name] = marker.compute_mode if marker is not None else _common_mode(host)
+        marker, before = await asyncio.gather(self._marker(host.name), self._before(host.name))
+        if isinstance(marker, Block) or isinstance(before, Block):
+            block = marker if isinstance(marker, Block) else before
+            assert isinstance(block, Block)
+            return NodeState(host=host.name, scheduler=self.name, block=block, observed_at=now)
+        self._found[host.name] = structs.replace(
+            before,
+            marker=marker,
+            modes=_modes(host),
+            devices=frozenset(device.key for device in host.frame.devices) if host.frame is not None else frozenset(),
+            work=_describe_work(host),
+        )
         if marker is None:
             return NodeState(
                 host=host.name,
@@ -110,7 +148,7 @@ class MarkerScheduler:
             raw="marked",
             cordoned=True,
             reason=marker.reason,
-            by=marker.by,
+            by=marker.by or None,
             since=marker.since,
             observed_at=now,
         )
@@ -122,53 +160,60 @@ class MarkerScheduler:
             return Block(kind="no-answer", summary=f"its drain marker cannot be read: {problem.summary}")
         return _read_marker(result)
 
+    async def _before(self, host: str) -> Found | Block:
+        """What a drain by its policy would change, as it is now."""
+        policy = self._specs[host].policy
+        if not policy.nologin and not policy.stop_units:
+            return Found()
+        call = RunOn(host=host, argv=("sh", "-c", LOOK_BEFORE, "sh", *policy.stop_units))
+        result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
+        if (problem := trouble(result)) is not None:
+            return Block(kind="no-answer", summary=f"its units and logins cannot be looked at: {problem.summary}")
+        logins, _, units = result.text.partition("\n")
+        states = (line.partition(" ") for line in units.splitlines())
+        return Found(units=tuple(unit for unit, _, state in states if state in _RUNNING), logins_open=logins == "open")
+
     def cordon_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
         if node.cordoned:
             return ()
-        return (self._mark(node, request), *self._tell(node, request))
+        return (_mark(node.host, None, _new_marker(node, request)), *self._tell(node, request))
 
     def drain_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
-        policy = self._specs[node.host].policy
-        host = node.host
-        steps = [] if node.cordoned else [self._mark(node, request), *self._tell(node, request)]
-        if policy.compute_mode and (before := self._modes.get(host)) is not None:
-            steps.append(_compute_mode(host, "prohibited", _compute_mode(host, before)))
-        for unit in policy.stop_units:
-            steps.append(_unit(host, unit, "stop", _unit(host, unit, "start")))
+        policy, host = self._specs[node.host].policy, node.host
+        found = self._found[host]
+        old = found.marker
+        own = policy.compute_mode or policy.nologin or policy.stop_units
+        if old is not None and not old.gputop and own:
+            summary = "its drain marker is not gputop's: how the host was before cannot be noted there"
+            return Block(kind="marker", summary=summary, hint="resume it with --override REASON, then drain it")
+        new = old or _new_marker(node, request)
+        if old is not None and old.by == request.by and request.until is not None:
+            new = structs.replace(new, until=request.until)
+        if policy.compute_mode:
+            new = structs.replace(new, compute_modes=found.modes | new.compute_modes)
+        if policy.nologin:
+            new = structs.replace(new, nologin=new.nologin or found.logins_open)
+        stopped = (*new.units, *(unit for unit in found.units if unit not in new.units))
+        new = structs.replace(new, units=stopped)
+        steps = [_mark(host, old, new)] if new != old else []
+        if old is None:
+            steps += self._tell(node, request)
+        if policy.compute_mode:
+            steps += _prohibit(host, new.compute_modes, found.devices)
+        steps += [_unit(host, unit, "stop", _unit(host, unit, "start")) for unit in policy.stop_units]
         if policy.nologin:
             steps.append(_logins(host, closed=True))
-        return tuple(steps)
+        return tuple(_while_marked(step, new) for step in steps)
 
     def resume_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
-        policy = self._specs[node.host].policy
-        host = node.host
+        """Only as long as the marker is the one that was seen: another one is another person's."""
+        host, found = node.host, self._found[node.host]
         steps = []
-        if policy.nologin:
-            steps.append(_logins(host, closed=False))
-        for unit in reversed(policy.stop_units):
-            steps.append(_unit(host, unit, "start"))
-        if policy.compute_mode:
-            steps.append(_compute_mode(host, self._modes.get(host) or "default"))
-        steps.append(_unmark(host))
-        return tuple(steps)
-
-    def _mark(self, node: NodeState, request: ActionRequest) -> Step:
-        assert node.observed_at is not None
-        mode = self._modes.get(node.host)
-        marker = Marker(
-            by=request.by, reason=request.reason, since=node.observed_at, until=request.until, compute_mode=mode
-        )
-        text = msgspec.json.encode(marker).decode()
-        argv = ("install", "-D", "-m", "0644", "/dev/stdin", MARKER)
-        return Step(
-            id=MARK_STEP,
-            actor="scheduler",
-            title="write the drain marker",
-            call=RunOn(host=node.host, argv=argv, stdin=f"{text}\n", sudo=True),
-            goal=Goal.MARKED,
-            wanted={"marker": text},
-            undo=_unmark(node.host, f"undo.{MARK_STEP}"),
-        )
+        if found.marker is not None:
+            steps += [_logins(host, closed=False)] if found.marker.nologin else []
+            steps += [_unit(host, unit, "start") for unit in reversed(found.marker.units)]
+            steps += _restore(host, found.marker.compute_modes, found.devices)
+        return tuple(structs.replace(step, before=_as_marked(found.marker)) for step in (*steps, _unmark(host)))
 
     def _tell(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...]:
         if not self._specs[node.host].policy.wall:
@@ -176,48 +221,39 @@ class MarkerScheduler:
         until = f" until {request.until:%Y-%m-%d %H:%M} UTC" if request.until else ""
         lines = [f"all:{node.host} is being drained by {request.by}{until}: {_flat(request.reason)}"]
         lines.append("all:Please start nothing new. Work that runs now may go on.")
-        lines += [f"of {user}:Still yours here: {what}" for user, what in self._work.get(node.host, ())]
+        lines += [f"of {user}:Still yours here: {what}" for user, what in self._found[node.host].work]
         return (tell_step("scheduler", node.host, "\n".join(lines) + "\n"),)
 
     async def check(self, host: str, step: Step) -> Check:
+        if step.goal in _OF_MARKER or "marker" in step.before:
+            marker = await self._marker(host)
+            if isinstance(marker, Block):
+                return Check(state=CheckState.UNKNOWN, summary=marker.summary)
+            if (check := _judge_marker(step, marker)) is not None:
+                return check
         match step.goal:
-            case Goal.MARKED | Goal.UNMARKED | Goal.CORDONED | Goal.SCHEDULABLE:
-                return await self._check_marker(host, step)
             case Goal.COMPUTE_MODE:
-                query = ("nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader")
+                only = ("-i", step.wanted["device"]) if "device" in step.wanted else ()
+                query = ("nvidia-smi", *only, "--query-gpu=compute_mode", "--format=csv,noheader")
                 return await self._check_text(host, query, lambda text: _all_lines(text, step.wanted["compute_mode"]))
             case Goal.UNITS_STOPPED | Goal.UNITS_STARTED:
-                look = ("sh", "-c", 'systemctl is-active "$1" || :', "sh", step.wanted["unit"])
-                up = step.goal is Goal.UNITS_STARTED
-                return await self._check_text(host, look, lambda text: (text.strip() == "active") is up)
+                look = ("sh", "-c", LOOK_AT_UNIT, "sh", step.wanted["unit"])
+                good = _STOPPED if step.goal is Goal.UNITS_STOPPED else {"active"}
+                return await self._check_text(host, look, lambda text: text.strip() in good)
             case Goal.LOGINS_CLOSED | Goal.LOGINS_OPEN:
                 test = ("sh", "-c", f"if [ -e {NOLOGIN} ]; then echo closed; else echo open; fi")
                 word = "closed" if step.goal is Goal.LOGINS_CLOSED else "open"
                 return await self._check_text(host, test, lambda text: text.strip() == word)
         return Check(state=CheckState.UNKNOWN, summary="cannot be looked at")
 
-    async def _check_marker(self, host: str, step: Step) -> Check:
-        marker = await self._marker(host)
-        if isinstance(marker, Block):
-            return Check(state=CheckState.UNKNOWN, summary=marker.summary)
-        if step.goal in (Goal.UNMARKED, Goal.SCHEDULABLE):
-            state = CheckState.DONE if marker is None else CheckState.NOT_DONE
-            return Check(state=state, summary="no marker" if marker is None else f"marked by {marker.by}")
-        if step.goal is Goal.CORDONED:
-            if marker is None:
-                return Check(state=CheckState.BLOCKED, summary="the marker is gone: it takes new work")
-            return Check(state=CheckState.DONE, summary=f"marked by {marker.by}")
-        if marker is None:
-            return Check(state=CheckState.NOT_DONE, summary="no marker")
-        if marker != msgspec.json.decode(step.wanted["marker"], type=Marker):
-            return Check(state=CheckState.BLOCKED, summary=f"{marker.by} has drained it meanwhile: {marker.reason}")
-        return Check(state=CheckState.DONE, summary="marked")
-
     async def _check_text(self, host: str, argv: tuple[str, ...], holds: _Holds) -> Check:
         result = await self._runner.run(RunOn(host=host, argv=argv), deadline_seconds=LOOK_SECONDS)
         if (problem := trouble(result)) is not None:
             return Check(state=CheckState.UNKNOWN, summary=problem.summary)
         said = result.text.strip()
+        if not said:
+            summary = shown(result.error_text)[:200] or "no answer"
+            return Check(state=CheckState.UNKNOWN, summary=summary)
         return Check(state=CheckState.DONE if holds(result.text) else CheckState.NOT_DONE, summary=said[:200])
 
     async def perform(self, host: str, step: Step) -> Performed:
@@ -241,6 +277,29 @@ def tell_step(actor: str, host: str, lines: str) -> Step:
     )
 
 
+def _new_marker(node: NodeState, request: ActionRequest) -> Marker:
+    return Marker(by=request.by, reason=request.reason, since=node.observed_at, until=request.until)
+
+
+def _mark(host: str, old: Marker | None, new: Marker, step_id: str = MARK_STEP) -> Step:
+    """Write `new` where `old` lies. Its undo brings `old` back."""
+    text, undo_id = _text(new), f"undo.{MARK_STEP}"
+    undo = None
+    if step_id != undo_id:
+        undo = _unmark(host, undo_id) if old is None else _mark(host, new, old, undo_id)
+        undo = structs.replace(undo, before=_as_marked(new))
+    return Step(
+        id=step_id,
+        actor="scheduler",
+        title="write the drain marker",
+        call=RunOn(host=host, argv=("install", "-D", "-m", "0644", "/dev/stdin", MARKER), stdin=f"{text}\n", sudo=True),
+        goal=Goal.MARKED,
+        before=_as_marked(old),
+        wanted={"marker": text},
+        undo=undo,
+    )
+
+
 def _unmark(host: str, step_id: str = "marker.remove") -> Step:
     return Step(
         id=step_id,
@@ -252,14 +311,42 @@ def _unmark(host: str, step_id: str = "marker.remove") -> Step:
     )
 
 
-def _compute_mode(host: str, wanted: str, undo: Step | None = None) -> Step:
+def _while_marked(step: Step, marker: Marker) -> Step:
+    """Its undo is made only as long as `marker` is the one that lies there."""
+    if step.undo is None or step.goal is Goal.MARKED:
+        return step
+    return structs.replace(step, undo=structs.replace(step.undo, before=_as_marked(marker)))
+
+
+def _prohibit(host: str, modes: Mapping[str, str], devices: Collection[str]) -> list[Step]:
+    """No new CUDA contexts, on each device whose mode before is known."""
+    return [
+        _compute_mode(host, "prohibited", device, _compute_mode(host, mode, device, prefix="undo."))
+        for device, mode in _together(modes, devices)
+    ]
+
+
+def _restore(host: str, modes: Mapping[str, str], devices: Collection[str]) -> list[Step]:
+    return [_compute_mode(host, mode, device) for device, mode in _together(modes, devices)]
+
+
+def _together(modes: Mapping[str, str], devices: Collection[str]) -> list[tuple[str | None, str]]:
+    """Device and mode of each command; one command for all (device `None`) where all devices have the same mode."""
+    here = {device: mode for device, mode in modes.items() if device in devices and mode in _MODE_WORDS}
+    if len(set(here.values())) == 1 and len(here) == len(devices):
+        return [(None, mode) for mode in set(here.values())]
+    return list(here.items())
+
+
+def _compute_mode(host: str, wanted: str, device: str | None, undo: Step | None = None, prefix: str = "") -> Step:
+    only = ("-i", device) if device is not None else ()
     return Step(
-        id=f"compute-mode.{wanted}",
+        id=f"{prefix}compute-mode.{wanted}" + (f".{device}" if device is not None else ""),
         actor="scheduler",
-        title=f"compute mode {wanted}",
-        call=RunOn(host=host, argv=("nvidia-smi", "-c", _MODE_WORDS[wanted]), sudo=True),
+        title=f"compute mode {wanted}" + (f" of {device}" if device is not None else ""),
+        call=RunOn(host=host, argv=("nvidia-smi", *only, "-c", _MODE_WORDS[wanted]), sudo=True),
         goal=Goal.COMPUTE_MODE,
-        wanted={"compute_mode": wanted},
+        wanted={"compute_mode": wanted, **({"device": device} if device is not None else {})},
         undo=undo,
     )
 
@@ -308,8 +395,37 @@ def _read_marker(result: CommandResult) -> Marker | None:
     try:
         return msgspec.json.decode(text, type=Marker)
     except msgspec.DecodeError:
-        epoch = datetime.fromtimestamp(0, UTC)
-        return Marker(by="somebody", reason=f"a marker that is not gputop's: {_flat(text)[:200]}", since=epoch)
+        return Marker(by="", reason=f"a marker that is not gputop's: {_flat(text)[:200]}", gputop=0)
+
+
+def _text(marker: Marker) -> str:
+    return msgspec.json.encode(marker).decode()
+
+
+def _as_marked(marker: Marker | None) -> dict[str, str]:
+    """`Step.before` of a step that is taken only as long as this marker, or none, lies there."""
+    return {"marker": _text(marker) if marker is not None else ""}
+
+
+def _judge_marker(step: Step, marker: Marker | None) -> Check | None:
+    """What the marker says of a step; `None`: nothing against it, and its goal is something else."""
+    now = _text(marker) if marker is not None else ""
+    marked = f"marked by {marker.by or 'somebody unknown'}" if marker is not None else "no marker"
+    match step.goal:
+        case Goal.CORDONED if marker is None:
+            return Check(state=CheckState.BLOCKED, summary="the marker is gone: it takes new work")
+        case Goal.CORDONED:
+            return Check(state=CheckState.DONE, summary=marked)
+        case Goal.MARKED if now == step.wanted["marker"]:
+            return Check(state=CheckState.DONE, summary="marked")
+        case Goal.UNMARKED if marker is None:
+            return Check(state=CheckState.DONE, summary=marked)
+    if marker is not None and now != step.before.get("marker", now):
+        summary = f"{marker.by or 'somebody unknown'} has drained it meanwhile: {marker.reason}"
+        return Check(state=CheckState.BLOCKED, summary=summary)
+    if step.goal is Goal.MARKED and marker is None and step.before.get("marker"):
+        return Check(state=CheckState.BLOCKED, summary="somebody has resumed it meanwhile")
+    return Check(state=CheckState.NOT_DONE, summary=marked) if step.goal in _OF_MARKER else None
 
 
 def _describe_work(host: Host) -> tuple[tuple[str, str], ...]:
@@ -322,10 +438,12 @@ def _describe_work(host: Host) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _common_mode(host: Host) -> str | None:
-    modes = set((host.frame.column("compute_mode") if host.frame is not None else None) or ())
-    mode = modes.pop() if len(modes) == 1 else None
-    return mode if mode in _MODE_WORDS else None
+def _modes(host: Host) -> dict[str, str]:
+    frame = host.frame
+    if frame is None:
+        return {}
+    modes = {device.key: frame.value("compute_mode", at) for at, device in enumerate(frame.devices)}
+    return {key: mode for key, mode in modes.items() if mode in _MODE_WORDS}
 
 
 def _flat(text: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import structs
+
 from gputop.actions.device import ProcessFound
 from gputop.actions.evidence import Evidence
 from gputop.actions.faults import Fault
@@ -29,14 +31,14 @@ from gputop.domain.action import (
 )
 from gputop.domain.backend import Kubernetes, Slurm, SshPower
 from gputop.domain.call import Api, Performed
-from gputop.domain.host import Host
+from gputop.domain.host import Host, HostSpec
 from gputop.domain.instance import Instance, PowerState
 from gputop.domain.job import AdminState, Job, NodeState, Pod, PodFate
 from gputop.domain.policy import Policy
 from gputop.domain.reading import ProcessReading
 from gputop.ports import Scheduler
 from gputop.schedulers.kubernetes import KubernetesScheduler
-from gputop.schedulers.none import MarkerScheduler
+from gputop.schedulers.none import Found, Marker, MarkerScheduler
 from gputop.schedulers.slurm import SlurmScheduler
 
 from .builders import a_frame, a_link, a_spec
@@ -109,7 +111,7 @@ def some_back_ends(evidence: Sequence[Evidence]) -> dict[str, BackEnds]:
     """Each host has the scheduler that its evidence speaks of."""
     specs = {one.host.name: one.host.spec for one in evidence}
     schedulers: dict[str, Scheduler] = {
-        "none": MarkerScheduler(specs, NobodyRuns(), ManualClock()),
+        "none": SeenMarkers(specs),
         "slurm": SlurmScheduler(Slurm(), NobodyRuns(), ManualClock()),
         "kubernetes": KubernetesScheduler(Kubernetes(context="prod"), NobodyRuns(), ManualClock()),
     }
@@ -191,6 +193,35 @@ def a_busy_node(scheduler: str) -> NodeState:
     pods = tuple(Pod(namespace="ml", name=f"train-{number}", uid=f"u-{number}", fate=PodFate.EVICT) for number in "ab")
     work: dict[str, Any] = {"jobs": jobs} if scheduler == "slurm" else {"pods": pods}
     return a_node(scheduler=scheduler, raw="MIXED", booted_at=START, **work)
+
+
+DEVICES = ("GPU-0", "GPU-1")
+
+
+class SeenMarkers(MarkerScheduler):
+    """Has looked at its hosts: those that are drained were drained by ann, by their policies."""
+
+    def __init__(self, specs: Mapping[str, HostSpec]) -> None:
+        super().__init__(specs, NobodyRuns(), ManualClock())
+        for name, spec in specs.items():
+            modes = dict.fromkeys(DEVICES, "default")
+            self._found[name] = Found(
+                units=spec.policy.stop_units, logins_open=True, modes=modes, devices=frozenset(modes)
+            )
+
+    def resume_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
+        policy = self._specs[node.host].policy
+        marker = Marker(
+            by="ann",
+            reason="NIC",
+            since=START,
+            units=policy.stop_units,
+            nologin=policy.nologin,
+            compute_modes=dict.fromkeys(DEVICES, "default") if policy.compute_mode else {},
+        )
+        found = self._found[node.host]
+        self._found[node.host] = structs.replace(found, marker=marker if node.cordoned else None)
+        return super().resume_steps(node, request)
 
 
 class NobodyRuns:
