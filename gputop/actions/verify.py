@@ -43,14 +43,15 @@ def emptiness(host: Host | None, policy: Policy, expected: Collection[str] = (),
 
 
 def busy_processes(frame: Frame, policy: Policy) -> tuple[ProcessReading, ...]:
-    """Processes that make a device busy: all but those a policy names and those that only draw. One whose name cannot
-    be read is busy."""
+    """Processes that make a device busy: all but those of the system that a policy names or that only draw. One whose
+    name or owner cannot be read is busy."""
     return tuple(process for process in frame.processes if not _harmless(process, policy))
 
 
 def _harmless(process: ProcessReading, policy: Policy) -> bool:
     name = (process.name or "").rpartition("/")[2]
-    return bool(name) and (process.kind == "graphics" or name in policy.ignore_processes)
+    of_system = bool(name) and process.user in policy.ignore_users
+    return of_system and (process.kind == "graphics" or name in policy.ignore_processes)
 
 
 def _doubt(host: Host, frame: Frame, expected: Collection[str]) -> str | None:

@@ -32,7 +32,18 @@ class Policy(Struct, frozen=True, kw_only=True):
         "nvidia-cuda-mps-server",
         "dcgm-exporter",
     )
-    """Names of programs that do not make a device busy."""
+    """Names of programs that do not make a device busy, as long as one of `ignore_users` runs them."""
+    ignore_users: tuple[str, ...] = (
+        "root",
+        "nvidia-persistenced",
+        "nvidia-dcgm",
+        "dcgm",
+        "dcgm-exporter",
+        "gdm",
+        "lightdm",
+        "sddm",
+    )
+    """Accounts of the system: anybody may give a program of theirs any name."""
     compute_mode: bool = False
     """Set compute mode "prohibited" while drained."""
     stop_units: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ class PolicyKeys(Struct, kw_only=True, forbid_unknown_fields=True):
     idle_samples: Annotated[int, Meta(ge=1, le=100)] | UnsetType = UNSET
     idle_interval: timedelta | UnsetType = UNSET
     ignore_processes: list[str] | UnsetType = UNSET
+    ignore_users: list[str] | UnsetType = UNSET
     compute_mode: bool | UnsetType = UNSET
     stop_units: list[str] | UnsetType = UNSET
     nologin: bool | UnsetType = UNSET

@@ -42,27 +42,32 @@ if not any(word.startswith("--query") for word in words):
 text = open(CONF).read()
 def put(key, value):
     global text
-    text = re.sub(rf"(?m)^{{re.escape(key)}} = .*$", f"{{key}} = {{value}}", text)
+    text = re.sub(rf"(?m)^{{re.escape(key)}} = .*\\n", "", text) + f"{{key}} = {{value}}\\n"
     open(CONF, "w").write(text)
 modes = {{"DEFAULT": "0", "PROHIBITED": "2", "EXCLUSIVE_PROCESS": "3"}}
+only = [words[at + 1][-1] for at, word in enumerate(words) if word == "-i"] or ["0", "1"]
 if "-c" in words:
-    put("gpu.compute_mode", modes[words[words.index("-c") + 1]])
+    if "-i" not in words:
+        text = re.sub(r"(?m)^gpu.[01].compute_mode = .*\\n", "", text)
+    for key in ([f"gpu.{{number}}.compute_mode" for number in only] if "-i" in words else ["gpu.compute_mode"]):
+        put(key, modes[words[words.index("-c") + 1]])
 elif "-pl" in words:
     put("gpu.power_limit", words[words.index("-pl") + 1])
 elif any(word == "--query-gpu=power.limit" for word in words):
     print(re.search(r"(?m)^gpu.power_limit = (.*)$", text)[1])
-elif words and words[0].startswith("--query-gpu=compute_mode"):
-    mode = re.search(r"(?m)^gpu.compute_mode = (.*)$", text)[1]
-    print("\\n".join([{{"0": "Default", "2": "Prohibited", "3": "Exclusive_Process"}}[mode]] * 2))
+elif "--query-gpu=compute_mode" in words:
+    for number in only:
+        found = re.search(rf"(?m)^gpu.{{number}}.compute_mode = (.*)$", text)
+        mode = (found or re.search(r"(?m)^gpu.compute_mode = (.*)$", text))[1]
+        print({{"0": "Default", "2": "Prohibited", "3": "Exclusive_Process"}}[mode])
 elif "--gpu-reset" in words:
-    chosen = [words[at + 1][-1] for at, word in enumerate(words) if word == "-i"] or ["0", "1"]
     held = set()
     for fd in glob.glob("/proc/[0-9]*/fd/*"):
         try:
             held.add((os.readlink(fd), fd.split("/")[2]))
         except OSError:
             continue
-    users = {{pid for number in chosen for path, pid in held if path == "/dev/nvidia" + number}}
+    users = {{pid for number in only for path, pid in held if path == "/dev/nvidia" + number}}
     if users:
         names = " ".join(sorted(open("/proc/" + pid + "/comm").read().strip() for pid in users))
         print("GPU 00000000:3B:00.0 is currently in use by another process.")
@@ -90,16 +95,23 @@ SYSTEMCTL = """\
 verb=$1; shift
 [ "$1" = --quiet ] && {{ exec >/dev/null; shift; }}
 unit=$1
+[ -e {folder}/no-bus ] && {{ echo "Failed to connect to bus: No such file or directory" >&2; exit 1; }}
 running() {{ [ -e "/run/units/$unit" ] && [ -d "/proc/$(cat "/run/units/$unit")" ]; }}
 case $verb in
-is-active) running && {{ echo active; exit 0; }}; echo inactive; exit 3 ;;
+is-active)
+    [ -e "/run/units/$unit.restarts" ] && {{ echo activating; exit 3; }}
+    running && {{ echo active; exit 0; }}
+    echo inactive; exit 3 ;;
 reboot|poweroff) echo "$verb" >>{folder}/systemctl.log; exec "$verb" ;;
 esac
 echo "$verb $unit" >>{folder}/systemctl.log
 [ -x "{folder}/units/$unit" ] || {{ echo "Unit $unit.service not found." >&2; exit 5; }}
 case $verb in
 start) running || {{ setsid "{folder}/units/$unit" </dev/null >/dev/null 2>&1 & echo $! >"/run/units/$unit"; }} ;;
-stop) running && {{ kill "$(cat "/run/units/$unit")"; while running; do sleep 0.02; done; }}; exit 0 ;;
+stop)
+    rm -f "/run/units/$unit.restarts"
+    running && {{ kill "$(cat "/run/units/$unit")"; while running; do sleep 0.02; done; }}
+    exit 0 ;;
 *) echo "not played: $verb" >&2; exit 1 ;;
 esac
 """
@@ -276,11 +288,14 @@ class Machine:
         """As root, on the machine."""
         return self._enter(["sh", "-c", script])
 
-    def spawn(self, user: str = "ops", **environment: str) -> int:
+    def spawn(self, user: str = "ops", program: str = "sleep", **environment: str) -> int:
         """A process of `user` that has a device open and runs until it is ended; its number there."""
+        path = self.folder / program
+        if not path.exists():
+            shutil.copy(need("sleep"), path)  # the kernel takes a program's name from its file
         who = ["setpriv", "--reuid", str(OPS_ID), "--regid", str(OPS_ID), "--clear-groups"] if user == "ops" else []
         who = ["env", *(f"{name}={value}" for name, value in environment.items()), *who]
-        script = "sleep 10000 >/dev/null 2>&1 </dev/null 3</dev/nvidia0 & echo $!"
+        script = f"{path} 10000 >/dev/null 2>&1 </dev/null 3</dev/nvidia0 & echo $!"
         return int(self._enter([*who, "sh", "-c", script]))
 
     def _enter(self, argv: list[str]) -> str:

@@ -134,6 +134,23 @@ def test_a_process_of_another_namespace_counts_as_busy(machine: Machine, invento
     assert "a process that cannot be seen (pid 4000000) of nobody known" in ran.stdout
 
 
+def test_a_program_of_an_ordinary_user_is_busy_whatever_its_name(
+    machine: Machine, machines: Machines, gputop: Gputop
+) -> None:
+    inventory = machines.inventory(user="root", names=("gpu-a",))  # whose processes they are, root alone sees in here
+    pid = machine.spawn(program="nvidia-persistenced")
+    machine.devices(gpu__0__compute=f"{pid}:900", gpu__0__mem_used="900")
+    ran = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON, "--deadline", "1s")
+    machine.run(f"kill {pid}")
+    assert ran.returncode == 1, ran.stdout
+    assert f"nvidia-persistenced (pid {pid}) of ops, 900 MiB" in ran.stdout
+    service = machine.spawn(user="root", program="nvidia-persistenced")
+    machine.devices(gpu__0__compute=f"{service}:900")
+    again = gputop("drain", "-f", inventory, "gpu-a", *DO, *REASON)
+    machine.run(f"kill {service}")
+    assert again.returncode == 0, again.stdout
+
+
 def test_memory_in_use_without_a_process_counts_as_busy(machine: Machine, inventory: Path, gputop: Gputop) -> None:
     machine.devices(gpu__0__mem_used="9000")
     try:
