@@ -27,7 +27,7 @@ NOLOGIN = "/run/nologin"
 MARK_STEP = "marker.write"
 LOOK_SECONDS = 15.0
 
-LOOK = f"if [ -e {MARKER} ]; then cat {MARKER}; else echo none; fi"
+LOOK = f"if [ -e {MARKER} ]; then echo marked; cat {MARKER}; else echo free; fi"
 
 LOOK_BEFORE = (
     f"if [ -e {NOLOGIN} ]; then echo closed; else echo open; fi; "
@@ -176,7 +176,7 @@ class MarkerScheduler:
     def cordon_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
         if node.cordoned:
             return ()
-        return (_mark(node.host, None, _new_marker(node, request)), *self._tell(node, request))
+        return (_mark(node.host, None, _marker_of(node, request)), *self._tell(node, request))
 
     def drain_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
         policy, host = self._specs[node.host].policy, node.host
@@ -186,9 +186,7 @@ class MarkerScheduler:
         if old is not None and not old.gputop and own:
             summary = "its drain marker is not gputop's: how the host was before cannot be noted there"
             return Block(kind="marker", summary=summary, hint="resume it with --override REASON, then drain it")
-        new = old or _new_marker(node, request)
-        if old is not None and old.by == request.by and request.until is not None:
-            new = structs.replace(new, until=request.until)
+        new = words = _marker_of(node, request, old)
         if policy.compute_mode:
             new = structs.replace(new, compute_modes=found.modes | new.compute_modes)
         if policy.nologin:
@@ -196,7 +194,7 @@ class MarkerScheduler:
         stopped = (*new.units, *(unit for unit in found.units if unit not in new.units))
         new = structs.replace(new, units=stopped)
         steps = [_mark(host, old, new)] if new != old else []
-        if old is None:
+        if words != old:
             steps += self._tell(node, request)
         if policy.compute_mode:
             steps += _prohibit(host, new.compute_modes, found.devices)
@@ -277,8 +275,13 @@ def tell_step(actor: str, host: str, lines: str) -> Step:
     )
 
 
-def _new_marker(node: NodeState, request: ActionRequest) -> Marker:
-    return Marker(by=request.by, reason=request.reason, since=node.observed_at, until=request.until)
+def _marker_of(node: NodeState, request: ActionRequest, old: Marker | None = None) -> Marker:
+    """What a drain writes. One's own marker gets the new reason and end; that of somebody else stays theirs."""
+    if old is None:
+        return Marker(by=request.by, reason=request.reason, since=node.observed_at, until=request.until)
+    if old.by != request.by:
+        return old
+    return structs.replace(old, reason=request.reason or old.reason, until=request.until or old.until)
 
 
 def _mark(host: str, old: Marker | None, new: Marker, step_id: str = MARK_STEP) -> Step:
@@ -389,8 +392,8 @@ def _logins(host: str, *, closed: bool) -> Step:
 
 
 def _read_marker(result: CommandResult) -> Marker | None:
-    text = result.text.strip()
-    if text == "none":
+    word, _, text = result.text.partition("\n")
+    if word == "free":
         return None
     try:
         return msgspec.json.decode(text, type=Marker)

@@ -81,13 +81,14 @@ def test_a_resume_leaves_the_marker_of_somebody_who_drained_it_while_the_gate_wa
     assert machine.run("ls /run/nologin") == "/run/nologin\n"
 
 
+@pytest.mark.parametrize("text", ["maintenance until friday", "none"])
 def test_a_marker_of_somebody_unknown_has_no_date_that_nobody_wrote(
-    machine: Machine, inventory: Path, gputop: Gputop
+    text: str, machine: Machine, inventory: Path, gputop: Gputop
 ) -> None:
-    mark(machine, "maintenance until friday")
+    mark(machine, text)
     ran = gputop("resume", "-f", inventory, machine.name, *DO)
     assert ran.returncode == 4, ran.stdout
-    assert "drained by somebody unknown: a marker that is not gputop's: maintenance until friday" in ran.stderr
+    assert f"drained by somebody unknown: a marker that is not gputop's: {text}" in ran.stderr
 
 
 def test_a_resume_undoes_what_the_drain_did_and_nothing_else(
@@ -111,10 +112,12 @@ def test_a_second_drain_forgets_nothing_of_how_it_was_before(
     inventory = by_policy(machines, machine, "compute_mode: true, nologin: true, stop_units: [launcher]")
     machine.run("systemctl start launcher")
     assert gputop("cordon", "-f", inventory, machine.name, *DO).returncode == 0
-    for _ in range(2):
-        ran = gputop("drain", "-f", inventory, machine.name, *DO, *REASON, "--for", "2h")
+    for more in (("--for", "2h"), ()):
+        ran = gputop("drain", "-f", inventory, machine.name, *DO, *REASON, *more)
         assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "until" in json.loads(machine.run(f"cat {MARKER}"))
+    marker = json.loads(machine.run(f"cat {MARKER}"))
+    assert marker["until"] is not None
+    assert marker["reason"] == "replace NIC, ticket 4711"
     assert not machine.runs("launcher")
     resumed = gputop("resume", "-f", inventory, machine.name, *DO)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr

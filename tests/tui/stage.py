@@ -63,7 +63,7 @@ class Machines:
         elif "boot_id" in text:
             said = f"{BOOT}\nmachine-of-{call.host}\n"
         elif MARKER in text:
-            said = self.markers.get(call.host) or "none\n"
+            said = f"marked\n{self.markers[call.host]}" if call.host in self.markers else "free\n"
         elif "wall" in text:
             self.ran.append(f"tell {call.host}")
         return CommandResult(exit_status=0, stdout=said.encode())

@@ -49,7 +49,7 @@ class Machine:
         elif "boot_id" in text:
             said = f"{self.boot_id}\nmachine-of-gpu-01\n"
         elif MARKER in text:
-            said = self.marker or "none\n"
+            said = f"marked\n{self.marker}" if self.marker else "free\n"
         return CommandResult(exit_status=0, stdout=said.encode())
 
     async def look(self, hosts: Sequence[str]) -> Mapping[str, Host]:
