@@ -16,44 +16,70 @@ from msgspec import structs
 
 from gputop.actions.journal import Story
 from gputop.actions.statefile import read_own, write_whole
-from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan
+from gputop.domain.action import ActionKind, Goal, HostActState, HostPlan, Outcome, OutcomeState, Plan, StepState
 from gputop.domain.record import Lease
 from gputop.schedulers.none import MARK_STEP
 
 BOOTS = frozenset({ActionKind.REBOOT, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.START})
 """Acts after which a host may be in another boot."""
 
+CLOSED = frozenset({Goal.MARKED, Goal.CORDONED})
+OPENED = frozenset({Goal.UNMARKED, Goal.SCHEDULABLE})
+
 
 def remember(
     state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: datetime, marked: Collection[str] = ()
 ) -> None:
-    """A drain that was begun makes a lease; what makes the host active for certain ends it, and what may have booted it
-    makes it doubtful. `marked`: hosts whose drain only a marker stands for. Raises `OSError`."""
+    """A drain that has closed a host makes a lease, unless somebody else had drained it; what opens the host ends it,
+    and what may have booted it makes it doubtful. `marked`: hosts whose drain only a marker stands for. Raises
+    `OSError`."""
     request = plan.request
-    identities = {host.host: host.identity for host in plan.hosts}
+    hosts = {host.host: host for host in plan.hosts}
     for outcome in outcomes:
-        path = _path(state_folder, outcome.host)
-        nothing_done = outcome.state is OutcomeState.SKIPPED
-        if request.kind is ActionKind.DRAIN and not nothing_done and outcome.state is not OutcomeState.FAILED:
+        host, path = hosts[outcome.host], _path(state_folder, outcome.host)
+        takes_work = _takes_work(request.kind, host, outcome)
+        drains = request.kind is ActionKind.DRAIN
+        if drains and takes_work is False and not host.drained_by:
+            known = _read(path) if host.state in (HostActState.DRAINING, HostActState.DRAINED) else None
             lease = Lease(
                 host=outcome.host,
                 by=request.by,
                 reason=request.reason,
-                since=now,
-                until=request.until,
+                since=known.since if known is not None else now,
+                until=request.until or (known.until if known is not None else None),
                 plan=plan.id,
                 verified=outcome.state is OutcomeState.VERIFIED,
-                boot_id=identities[outcome.host].boot_id,
+                boot_id=host.identity.boot_id,
                 ends_at_boot=outcome.host in marked,
             )
             write_whole(path, msgspec.json.encode(lease))
-        elif outcome.state is OutcomeState.VERIFIED and outcome.host_state is HostActState.ACTIVE:
+        elif takes_work or (drains and host.drained_by):
             path.unlink(missing_ok=True)
-        elif request.kind in BOOTS and not nothing_done:
+        elif request.kind in BOOTS and outcome.state is not OutcomeState.SKIPPED:
             known = _read(path)
             if known is not None and known.ends_at_boot:
                 doubt = f"{request.kind.value} at {now:%Y-%m-%d %H:%M} UTC: {outcome.state.value}"
                 write_whole(path, msgspec.json.encode(structs.replace(known, doubt=doubt)))
+
+
+def _takes_work(kind: ActionKind, host: HostPlan, outcome: Outcome) -> bool | None:
+    """Whether the host takes new work after an act, by the last of its steps that tells; `None`: nothing tells."""
+    if outcome.state is OutcomeState.VERIFIED and outcome.host_state is HostActState.ACTIVE:
+        return True
+    goals = {step.id: step.goal for step in host.steps}
+    found: bool | None = None
+    if kind is ActionKind.DRAIN and outcome.state not in (OutcomeState.SKIPPED, OutcomeState.FAILED):
+        found = False
+    for result in outcome.steps:
+        goal = goals.get(result.step)
+        reached = result.state in (StepState.VERIFIED, StepState.ALREADY)
+        if goal in CLOSED and (reached or result.state is StepState.UNVERIFIED):
+            found = False
+        if goal in OPENED and reached:
+            found = True
+        if goal in CLOSED and result.blocked and found is False:  # somebody has opened it
+            found = True
+    return found
 
 
 def remember_begun(state_folder: Path, story: Story, now: datetime) -> None:
@@ -61,7 +87,12 @@ def remember_begun(state_folder: Path, story: Story, now: datetime) -> None:
     begun = {host for host, _ in story.began}
     known = {outcome.host: outcome for outcome in story.outcomes.values()}
     left = [
-        Outcome(host=name, state=OutcomeState.PENDING, host_state=HostActState.DRAINING)
+        Outcome(
+            host=name,
+            state=OutcomeState.PENDING,
+            host_state=HostActState.DRAINING,
+            steps=tuple(result for (host, _), result in story.ended.items() if host == name),
+        )
         for name in sorted(begun - known.keys())
     ]
     marked = {host for host, step in story.began if step == MARK_STEP}

@@ -41,6 +41,8 @@ STATE_DURING = {
 KEEPS = BESIDE | {ActionKind.CANCEL, ActionKind.REQUEUE}
 """Acts that leave a host where it stood, whatever came of them."""
 
+CLOSING = frozenset({ActionKind.DRAIN, ActionKind.CORDON})
+
 _RANK = {
     StepState.FAILED: (4, OutcomeState.FAILED),
     StepState.UNVERIFIED: (3, OutcomeState.UNVERIFIED),
@@ -107,6 +109,8 @@ def outcome_of(
         proofs = [result for result in results if result.step in empty]
         proofs = proofs or [result for result in results if result.step in waited] or list(results)
         summary = next((result.summary for result in reversed(proofs) if result.summary), "")
+    if host.drained_by and host.steps and kind in CLOSING and state in (OutcomeState.VERIFIED, OutcomeState.PENDING):
+        summary = f"{summary}; {host.drained_by}"
     return Outcome(
         host=host.host,
         state=state,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -15,6 +13,7 @@ from gputop.actions.device import message_lines
 from gputop.actions.device_plan import plan_power_cap, plan_reset, plan_signal
 from gputop.actions.evidence import Evidence, Work, device_keys, digest, no_answer
 from gputop.actions.gate import DIAGNOSIS_SECONDS, GATE_SECONDS
+from gputop.actions.hooks import drained_hook, hook
 from gputop.actions.state import (
     OF_NO_JOB,
     act_state,
@@ -43,8 +42,7 @@ from gputop.domain.action import (
     Step,
 )
 from gputop.domain.backend import NoScheduler
-from gputop.domain.call import RunHere, Watch
-from gputop.domain.host import Host
+from gputop.domain.call import Watch
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.problem import Problem, ProblemKind
@@ -69,9 +67,6 @@ PLAN_SECONDS = 300.0
 
 CLOSED_SECONDS = 10.0
 """How long a scheduler is asked whether a host that is empty still takes no work."""
-
-HOOK_MARGIN_SECONDS = 5.0
-"""A hook is ended at its own timeout, and has answered a moment later."""
 
 
 class BackEnds(Struct, frozen=True, kw_only=True):
@@ -117,6 +112,7 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
         identity=_identity(evidence),
         state=state,
         state_after=_state_after(request.kind, evidence, state),
+        drained_by=_drained_by_other(request, evidence.node),
         now=describe(host, evidence.node, evidence.instance, state),
         steps=_within(request, steps) if not any(block.consent is None for block in blocks) else (),
         losses=losses,
@@ -153,7 +149,7 @@ def _state_after(kind: ActionKind, evidence: Evidence, before: HostActState) -> 
     """A boot ends a drain that only a marker below /run stood for; a scheduler remembers its own."""
     if kind not in (ActionKind.REBOOT, ActionKind.START):
         return None
-    if isinstance(evidence.host.spec.scheduler, NoScheduler | None):
+    if _is_marked_only(evidence):
         return HostActState.ACTIVE
     return HostActState.UNKNOWN if before is HostActState.STOPPED else before
 
@@ -167,7 +163,8 @@ def _work(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: Hos
         case ActionKind.REBOOT:
             return _reboot(request, evidence, ends, state)
         case ActionKind.RESET:
-            return plan_reset(request, evidence)
+            steps, losses, blocks, notes = plan_reset(request, evidence)
+            return steps, losses, (*blocks, *_of_somebody_else(request, evidence.node)), notes
         case ActionKind.SIGNAL:
             return plan_signal(request, evidence)
         case ActionKind.POWER_CAP:
@@ -194,10 +191,14 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
     if isinstance(steps, Block):
         return (), (), (steps,), ()
     host = evidence.host
+    others = _drained_by_other(request, node)
+    stays = (f"already {others}: it stays theirs",) if others else ()
     match request.kind:
+        case ActionKind.CORDON:
+            return steps, (), (), stays
         case ActionKind.DRAIN:
             steps = _drain_around(request, evidence, node, steps)
-            return steps, losses_of_drain(host, node), _consents(request, node), _fewer_devices(evidence)
+            return steps, losses_of_drain(host, node), _consents(request, node), (*stays, *_fewer_devices(evidence))
         case ActionKind.RESUME:
             blocks, notes = _whose(request, node)
             return _resume_around(request, evidence, steps), (), blocks, (*notes, *_fewer_devices(evidence))
@@ -258,7 +259,7 @@ def _drain_around(
         deadline_seconds=CLOSED_SECONDS,
         poll_seconds=2.0,
     )
-    before, after = _hook("pre_drain", policy.pre_drain, request, host), _drained_hook(request, host, seconds)
+    before, after = hook("pre_drain", policy.pre_drain, request, host), drained_hook(request, host, seconds)
     return (*before, *steps, empty, *after, closed)
 
 
@@ -295,21 +296,50 @@ def _resume_around(request: ActionRequest, evidence: Evidence, steps: Sequence[S
                 check_seconds=seconds,
             ),
         )
-    return (*gate, *steps, *_hook("post_resume", host.spec.policy.post_resume, request, host))
+    return (*gate, *steps, *hook("post_resume", host.spec.policy.post_resume, request, host))
 
 
 def _whose(request: ActionRequest, node: NodeState) -> tuple[tuple[Block, ...], tuple[str, ...]]:
     """A drain that is not ours is undone only when that was said."""
     if not node.cordoned:
         return (), ("it takes work already",)
-    when = f" since {node.since:%Y-%m-%d %H:%M} UTC" if node.since is not None else ""
-    who = node.by or "somebody unknown"
-    told = f"drained by {who}{when}: {node.reason or 'no reason given'}"
+    told = _drained_by(node)
     if node.by == request.by or request.override or Consent.DRAINED_BY_OTHER in request.consents:
         return (), (told,)
     consent = Consent.DRAINED_BY_OTHER
     hint = f"ask them first; then --override REASON, or --consent {consent}"
     return (Block(kind=consent, summary=told, hint=hint, consent=consent),), (told,)
+
+
+def _drained_by(node: NodeState) -> str:
+    when = f" since {node.since:%Y-%m-%d %H:%M} UTC" if node.since is not None else ""
+    return f"drained by {node.by or 'somebody unknown'}{when}: {node.reason or 'no reason given'}"
+
+
+def _drained_by_other(request: ActionRequest, node: NodeState | None) -> str:
+    """Who else has drained it, when and why; empty: nobody else has."""
+    return _drained_by(node) if node is not None and node.cordoned and node.by != request.by else ""
+
+
+def _of_somebody_else(request: ActionRequest, node: NodeState | None) -> tuple[Block, ...]:
+    """Who drained a host may be at work on it; only a reason to go on all the same sets that aside."""
+    others = _drained_by_other(request, node)
+    if not others or request.override:
+        return ()
+    return (Block(kind=Consent.DRAINED_BY_OTHER, summary=others, hint="ask them first; then --override REASON"),)
+
+
+def _lost_drain(request: ActionRequest, evidence: Evidence) -> tuple[Loss, ...]:
+    """Of somebody else, where only a marker below /run stands for it."""
+    node = evidence.node
+    if node is None or not _drained_by_other(request, node) or not _is_marked_only(evidence):
+        return ()
+    who = node.by or "somebody unknown"
+    return (Loss(kind=LossKind.DRAIN, summary=f"the drain of {who}: a boot removes its marker", user=node.by),)
+
+
+def _is_marked_only(evidence: Evidence) -> bool:
+    return isinstance(evidence.host.spec.scheduler, NoScheduler | None)
 
 
 def _consents(request: ActionRequest, node: NodeState) -> tuple[Block, ...]:
@@ -323,48 +353,6 @@ def _consents(request: ActionRequest, node: NodeState) -> tuple[Block, ...]:
             hint = f"to lose that: --consent {kind}"
             blocks.append(Block(kind="needs-consent", summary=summary, hint=hint, consent=kind.value))
     return tuple(blocks)
-
-
-def _hook(name: str, argv: Sequence[str], request: ActionRequest, host: Host) -> tuple[Step, ...]:
-    if not argv:
-        return ()
-    step = Step(
-        id=f"hook.{name}",
-        actor="hook",
-        title=f"the site's {name}",
-        call=RunHere(argv=_filled(argv, request, host)),
-        goal=Goal.HOOK,
-        deadline_seconds=host.spec.policy.hook_timeout_seconds,
-        check_first=False,
-        proven_by_exit=True,
-        why_no_undo="the site's own program",
-    )
-    return (step,)
-
-
-def _drained_hook(request: ActionRequest, host: Host, seconds: float) -> tuple[Step, ...]:
-    policy = host.spec.policy
-    if not policy.is_drained:
-        return ()
-    argv = shlex.join(_filled(policy.is_drained, request, host))
-    step = Step(
-        id="hook.is_drained",
-        actor="hook",
-        title="the site's is_drained",
-        call=Watch(what=f"wait until exit status 0 of: {argv}"),
-        goal=Goal.HOOK,
-        wanted={"argv": argv, "seconds": f"{policy.hook_timeout_seconds:g}"},
-        deadline_seconds=seconds,
-        poll_seconds=policy.idle_sample_seconds,
-        check_seconds=policy.hook_timeout_seconds + HOOK_MARGIN_SECONDS,
-        waits=True,
-    )
-    return (step,)
-
-
-def _filled(argv: Sequence[str], request: ActionRequest, host: Host) -> tuple[str, ...]:
-    values = {"{host}": host.name, "{reason}": request.reason, "{by}": request.by}
-    return tuple(re.sub(r"\{(host|reason|by)\}", lambda name: values[name.group()], word) for word in argv)
 
 
 # --- power ---------------------------------------------------------------------------------------------------------
@@ -392,8 +380,11 @@ def _by_power(request: ActionRequest, evidence: Evidence, power: PowerProvider |
     if request.kind is ActionKind.START:
         return (*steps, _first_frame(evidence)), (), blocks, ()
     losses = (*losses_of_end(evidence.host, evidence.node), *instance.stop_losses)
+    if request.kind is ActionKind.STOP:
+        losses += _lost_drain(request, evidence)
     notes = (instance.billing,) if instance.billing else ()
-    return steps, losses, (*blocks, *_not_drained(request, evidence, state)), notes
+    blocks = (*blocks, *_not_drained(request, evidence, state), *_of_somebody_else(request, evidence.node))
+    return steps, losses, blocks, notes
 
 
 def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: HostActState) -> Work:
@@ -418,10 +409,11 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
         if power is ends.system and not isinstance(steps, Block):
             steps = tuple(structs.replace(step, actor="system") for step in steps)
             notes = ("the inventory names no program to reboot it: its operating system is asked, over SSH",)
-        losses = (*losses_of_end(evidence.host, node), *_sessions(instance))
+        losses = (*losses_of_end(evidence.host, node), *_sessions(instance), *_lost_drain(request, evidence))
         blocks = (*instance.reboot_blocks, *_not_drained(request, evidence, state))
     else:
         return (), (), (_cannot(request.kind, power.name if power is not None else "the inventory"),), ()
+    blocks = (*blocks, *_of_somebody_else(request, node))
     if isinstance(steps, Block):
         return (), losses, (*blocks, steps), ()
     before = evidence.identity.boot_id if evidence.identity is not None else None

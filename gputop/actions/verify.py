@@ -30,13 +30,7 @@ def emptiness(host: Host | None, policy: Policy, expected: Collection[str] = (),
         return Check(state=CheckState.UNKNOWN, summary=doubt)
     busy = busy_processes(frame, policy)
     left = tuple(_describe(frame, process) for process in busy if process.job not in waited)
-    held = tuple(
-        f"GPU {device.index}: {used // MIB:,} MiB in use without a process that can be seen"
-        for position, device in enumerate(frame.devices)
-        if frame.value("state", position) != "excluded"
-        and (used := _used(frame, position)) > policy.idle_memory_bytes
-        and not any(process.device_index == position for process in busy)
-    )
+    held = _held_memory(frame, policy, {process.device_index for process in busy})
     if left or held:
         return Check(state=CheckState.NOT_DONE, summary=f"{len(left) + len(held)} left", left=left + held)
     return Check(state=CheckState.DONE, summary=f"{counted(len(frame.devices), 'device')} empty")
@@ -46,6 +40,17 @@ def busy_processes(frame: Frame, policy: Policy) -> tuple[ProcessReading, ...]:
     """Processes that make a device busy: all but those of the system that a policy names or that only draw. One whose
     name or owner cannot be read is busy."""
     return tuple(process for process in frame.processes if not _harmless(process, policy))
+
+
+def _held_memory(frame: Frame, policy: Policy, busy: Collection[int]) -> tuple[str, ...]:
+    """Memory in use on devices that no process makes busy, in words."""
+    return tuple(
+        f"GPU {device.index}: {used // MIB:,} MiB in use without a process that can be seen"
+        for position, device in enumerate(frame.devices)
+        if frame.value("state", position) != "excluded"
+        and (used := _used(frame, position)) > policy.idle_memory_bytes
+        and position not in busy
+    )
 
 
 def _harmless(process: ProcessReading, policy: Policy) -> bool:

@@ -227,6 +227,8 @@ class LossKind(StrEnum):
     SESSION = "session"
     """A logged-in person is thrown out."""
     DISPLAY = "display"
+    DRAIN = "drain"
+    """Somebody's drain: the marker that stands for it is gone after a boot."""
 
 
 class Consent(StrEnum):
@@ -320,6 +322,8 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     """Before the act."""
     state_after: HostActState | None = None
     """What a verified act makes of it; `None`: what the act always does."""
+    drained_by: str = ""
+    """Who else had drained it before, when and why, in words; empty: nobody else."""
     now: str = ""
     """The state before in words: "2 jobs", "idle, held by carol", "drained by bob 3 h ago: NIC"."""
     steps: tuple[Step, ...] = ()

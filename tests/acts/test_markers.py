@@ -81,6 +81,34 @@ def test_a_resume_leaves_the_marker_of_somebody_who_drained_it_while_the_gate_wa
     assert machine.run("ls /run/nologin") == "/run/nologin\n"
 
 
+@pytest.mark.parametrize("act", ["reboot", "stop", "reset"])
+def test_what_somebody_else_drained_is_left_alone(act: str, machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    mark(machine, BOBS)
+    downs = machine.downs
+    ran = gputop(act, "-f", inventory, machine.name, *DO, *REASON)
+    assert ran.returncode == 4, ran.stdout
+    assert "(drained-by-other): gpu-marked: drained by bob since 2026-03-01 10:15 UTC: fans" in ran.stderr
+    assert machine.downs == downs
+    assert json.loads(machine.run(f"cat {MARKER}"))["by"] == "bob"
+
+
+def test_a_reboot_that_would_end_the_drain_of_somebody_else_says_so(
+    machine: Machine, inventory: Path, gputop: Gputop
+) -> None:
+    mark(machine, BOBS)
+    plan = gputop("reboot", "-f", inventory, machine.name, *REASON, "--override", "bob is ill")
+    assert "loses  the drain of bob: a boot removes its marker" in plan.stdout
+
+
+def test_a_drain_of_what_somebody_else_drained_stays_theirs(machine: Machine, inventory: Path, gputop: Gputop) -> None:
+    mark(machine, BOBS)
+    ran = gputop("drain", "-f", inventory, machine.name, *DO, *REASON, "--for", "2h")
+    assert ran.returncode == 0, ran.stderr
+    assert "verified    drained     2 devices empty; drained by bob since 2026-03-01 10:15 UTC: fans" in ran.stdout
+    assert gputop("actions").stdout == ""
+    assert json.loads(machine.run(f"cat {MARKER}")) == json.loads(BOBS)
+
+
 @pytest.mark.parametrize("text", ["maintenance until friday", "none"])
 def test_a_marker_of_somebody_unknown_has_no_date_that_nobody_wrote(
     text: str, machine: Machine, inventory: Path, gputop: Gputop

@@ -11,11 +11,19 @@ from gputop.actions.guards import Surroundings, judge
 from gputop.domain.action import ActionKind, Allow, Confirm, Deny, HostActState, HostIdentity, Plan, Verdict
 from gputop.domain.job import Job
 from gputop.domain.proof import same_machine
-from tests.fakes.acts import a_host, a_node, a_plan, a_policy, a_process, a_request, an_evidence
+from tests.fakes.acts import a_host, a_node, a_plan, a_policy, a_process, a_request, an_evidence, an_instance
 
 GROUPS = st.lists(st.sampled_from(["train", "infer", "lab"]), max_size=2, unique=True)
 KINDS = st.sampled_from(
-    [ActionKind.DRAIN, ActionKind.STOP, ActionKind.REBOOT, ActionKind.RESET, ActionKind.RESUME, ActionKind.CORDON]
+    [
+        ActionKind.DRAIN,
+        ActionKind.STOP,
+        ActionKind.HIBERNATE,
+        ActionKind.REBOOT,
+        ActionKind.RESET,
+        ActionKind.RESUME,
+        ActionKind.CORDON,
+    ]
 )
 STATES = st.sampled_from(list(HostActState))
 
@@ -44,13 +52,19 @@ def evidences(draw: st.DrawFn) -> Evidence:
         Job(id=str(number), user="bob") for number in draw(st.lists(st.integers(1, 5), max_size=2, unique=True))
     )
     drained = draw(st.booleans())
-    node = a_node(name, drained=drained, jobs=jobs, controller=draw(st.integers(0, 9)) == 0)
+    node = a_node(
+        name,
+        drained=drained,
+        jobs=jobs,
+        controller=draw(st.integers(0, 9)) == 0,
+        scheduler=draw(st.sampled_from(["none", "slurm"])),
+    )
     identity = HostIdentity(
         boot_id=draw(st.sampled_from([f"boot-{number}", "boot-same", None])),
         machine_id=draw(st.sampled_from([f"m-{number}", "m-same", None])),
         host_key=draw(st.sampled_from([f"key-{number}", "key-same", None])),
     )
-    return an_evidence(host=host, node=node, identity=identity, instance=None)
+    return an_evidence(host=host, node=node, identity=identity, instance=an_instance(name))
 
 
 Fleets = st.lists(evidences(), min_size=1, max_size=8, unique_by=lambda one: one.host.name)

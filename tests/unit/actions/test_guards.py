@@ -20,6 +20,7 @@ from gputop.domain.action import (
     Verdict,
 )
 from gputop.domain.backend import CommandPower, Ec2, Ipmi, Kubernetes, Redfish, Slurm, SshPower
+from gputop.domain.job import Job
 from gputop.domain.link import LinkState
 from tests.fakes.acts import (
     a_host,
@@ -200,6 +201,23 @@ def test_only_drained_hosts_are_stopped_and_rebooted_unless_somebody_says_why(ki
     assert "not-drained" in guards_of(judge(plan, some_surroundings(plan, evidence)))
     plan = a_plan(a_request(kind, override="it hangs"), evidence)
     assert isinstance(judge(plan, some_surroundings(plan, evidence)), Confirm)
+
+
+def test_a_reboot_behind_jobs_waits_for_them_and_for_nothing_else() -> None:
+    jobs = (Job(id="57381", user="carol"),)
+    node = a_node(scheduler="slurm", jobs=jobs)
+    own = a_process(7, "carol", job="57381")
+    other = a_process(8, "carol")
+    waits = an_evidence(host=a_host(processes=[own]), node=node)
+    plan = a_plan(a_request(ActionKind.REBOOT), waits)
+    assert isinstance(judge(plan, some_surroundings(plan, waits)), Confirm)
+    assert [(loss.summary, loss.certain) for loss in plan.hosts[0].losses] == [("job 57381 of carol", False)]
+    held = an_evidence(host=a_host(processes=[own, other]), node=node)
+    plan = a_plan(a_request(ActionKind.REBOOT), held)
+    assert guards_of(judge(plan, some_surroundings(plan, held))) == {"not-drained"}
+    dark = an_evidence(host=a_host(frame=None), node=node)
+    plan = a_plan(a_request(ActionKind.REBOOT), dark)
+    assert "not-drained" in guards_of(judge(plan, some_surroundings(plan, dark)))
 
 
 def test_a_process_on_a_drained_host_makes_it_not_drained() -> None:

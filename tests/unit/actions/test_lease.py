@@ -10,9 +10,9 @@ import pytest
 
 from gputop.actions.journal import Story
 from gputop.actions.lease import leases, remember, remember_begun
-from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan
+from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, Plan, StepResult, StepState
 from gputop.domain.record import Lease, Standing, standing
-from tests.fakes.acts import BOOT, a_plan, a_request, an_evidence, an_instance
+from tests.fakes.acts import BOOT, a_host, a_plan, a_policy, a_request, an_evidence, an_instance
 from tests.fakes.clock import START
 
 OTHER_BOOT = "99999999-2222-4333-8444-555555555555"
@@ -77,6 +77,55 @@ def test_a_scheduler_remembers_its_drain_over_a_boot(tmp_path: Path) -> None:
     remember(tmp_path, plan_of(ActionKind.REBOOT), [drained(OutcomeState.UNVERIFIED)], START)
     [lease] = leases(tmp_path)
     assert standing(lease, OTHER_BOOT) is Standing.DRAINED
+
+
+def ended(plan: Plan, **states: StepState) -> Outcome:
+    """What the steps of the plan came to: `states` by goal, all others verified, the rest skipped after a failure."""
+    results = []
+    failed = False
+    for step in plan.hosts[0].steps:
+        state = StepState.SKIPPED if failed else states.get(step.goal.value.replace("-", "_"), StepState.VERIFIED)
+        failed |= state is StepState.FAILED
+        results.append(StepResult(step=step.id, state=state, blocked=state is StepState.FAILED))
+    state = OutcomeState.FAILED if failed else OutcomeState.VERIFIED
+    return Outcome(host="gpu-01", state=state, host_state=HostActState.FAILED, steps=tuple(results))
+
+
+def test_a_drain_that_failed_after_the_host_was_closed_is_in_the_list(tmp_path: Path) -> None:
+    plan = a_plan(a_request(), an_evidence(host=a_host(policy=a_policy(nologin=True))))
+    remember(tmp_path, plan, [ended(plan, logins_closed=StepState.FAILED)], START)
+    [lease] = leases(tmp_path)
+    assert standing(lease) is Standing.DRAINING
+
+
+def test_a_drain_whose_host_was_opened_before_its_end_is_not_in_the_list(tmp_path: Path) -> None:
+    plan = a_plan(a_request(), an_evidence())
+    remember(tmp_path, plan, [ended(plan, cordoned=StepState.FAILED)], START)
+    assert leases(tmp_path) == []
+
+
+def test_a_resume_that_opened_the_host_and_failed_later_ends_the_lease(tmp_path: Path) -> None:
+    remember(tmp_path, a_plan(a_request(), an_evidence()), [drained(OutcomeState.VERIFIED)], START)
+    host = a_host(policy=a_policy(post_resume=("/opt/site/post",)))
+    plan = a_plan(a_request(ActionKind.RESUME), an_evidence(host=host, drained=True))
+    remember(tmp_path, plan, [ended(plan, hook=StepState.FAILED)], START)
+    assert leases(tmp_path) == []
+
+
+def test_the_drain_of_somebody_else_is_not_ours(tmp_path: Path) -> None:
+    plan = a_plan(a_request(by="bob", until=START + timedelta(hours=2)), an_evidence(drained=True))
+    assert plan.hosts[0].notes == (f"already drained by ann since {START:%Y-%m-%d %H:%M} UTC: NIC: it stays theirs",)
+    remember(tmp_path, plan, [ended(plan)], START)
+    assert leases(tmp_path) == []
+
+
+def test_a_second_drain_keeps_since_when_and_until_when(tmp_path: Path) -> None:
+    end = START + timedelta(hours=2)
+    remember(tmp_path, a_plan(a_request(until=end), an_evidence()), [drained(OutcomeState.VERIFIED)], START)
+    again = a_plan(a_request(), an_evidence(drained=True))
+    remember(tmp_path, again, [drained(OutcomeState.VERIFIED)], START + timedelta(hours=1))
+    [lease] = leases(tmp_path)
+    assert (lease.since, lease.until) == (START, end)
 
 
 def test_a_drain_that_is_given_up_in_the_middle_stays_in_the_list(tmp_path: Path) -> None:
