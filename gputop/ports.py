@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from gputop.domain.action import ActionRequest, Block, Check, Plan, Step
 from gputop.domain.call import CommandResult, Performed, RunHere, RunOn
 from gputop.domain.event import SourceEvent
-from gputop.domain.host import Endpoint, Host, HostSpec
+from gputop.domain.host import Endpoint, Host, HostSpec, Way
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.link import LinkFailure
@@ -126,6 +126,10 @@ class Transport(Protocol):
     async def connect(self, spec: HostSpec, told: Told | None = None) -> Connection | LinkFailure:
         """Reach a host; an error is a value. Cancelling it leaves nothing open. It may take as long as a person does:
         `told` hears of that."""
+        ...
+
+    async def trace(self, spec: HostSpec) -> Way | LinkFailure:
+        """What a host would be reached through; nothing is connected to."""
         ...
 
     async def shell(self, spec: HostSpec) -> tuple[str, ...] | LinkFailure:

@@ -20,6 +20,7 @@ from gputop.ports import Clock, Person, PowerProvider, Runner, Scheduler, Source
 if TYPE_CHECKING:
     from gputop.actions.acts import Acts
     from gputop.actions.desk import Desk
+    from gputop.actions.here import Trace
     from gputop.actions.plan import BackEnds
     from gputop.fleet.observer import FleetObserver
     from gputop.health.xid import Catalog
@@ -149,6 +150,7 @@ def make_acts(
     allowed: bool,
     relock_seconds: float | None,
     state_folder: Path,
+    trace: Trace,
     clock: Clock | None = None,
     to_syslog: bool = True,
     simulator: str | None = None,
@@ -209,6 +211,7 @@ def make_acts(
         lock=ActionLock(clock, allowed=allowed, relock_seconds=relock_seconds),
         clock=clock,
         state_folder=state_folder,
+        trace=trace,
     )
 
 
@@ -255,6 +258,7 @@ def make_desk(
         allowed=allowed,
         relock_seconds=relock_seconds,
         state_folder=state_folder,
+        trace=transport.trace,
         clock=clock,
         to_syslog=simulator is None,
         simulator=simulator,

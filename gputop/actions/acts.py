@@ -27,8 +27,8 @@ from gputop.actions.enquiries import Enquiries
 from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor
 from gputop.actions.faults import Fault
-from gputop.actions.guards import Surroundings, is_confirmed, is_protected, judge
-from gputop.actions.here import bare, is_loopback, own_addresses, own_host_keys, own_identity
+from gputop.actions.guards import REMOVES, Surroundings, is_confirmed, is_protected, judge
+from gputop.actions.here import Trace, jump_hosts, own_addresses, own_host_keys, own_identity
 from gputop.actions.inspect import Inspection, inspect
 from gputop.actions.journal import InUse, Story, devices_before, journal_of, locked
 from gputop.actions.lease import remember, remember_begun
@@ -120,6 +120,7 @@ class Acts:
         lock: ActionLock,
         clock: Clock,
         state_folder: Path,
+        trace: Trace,
     ) -> None:
         """`specs`: all hosts of the inventory. `back_ends`: of each of them."""
         self._specs = specs
@@ -133,6 +134,7 @@ class Acts:
         self.enquiries = Enquiries(back_ends, runner, clock)
         self._clock = clock
         self._state_folder = state_folder
+        self._trace = trace
 
     @property
     def observer(self) -> Observer:
@@ -164,11 +166,11 @@ class Acts:
         if isinstance(plain, Problem):
             return plain
         request = plain
-        evidence = await self._gather(request)
+        evidence, (jumps, untraced) = await asyncio.gather(self._gather(request), self._jumps(request))
         plan = make_plan(request, evidence, self._back_ends, self._clock.now())
         if isinstance(plan, Problem):
             return plan
-        around = await self._surroundings(request, evidence)
+        around = structs.replace(await self._surroundings(request, evidence), jumps=jumps, untraced=untraced)
         around = structs.replace(around, identities=await self._identities(plan, around))
         return Proposal(plan=plan, verdict=judge(plan, around))
 
@@ -414,6 +416,11 @@ class Acts:
         answers = await asyncio.gather(*(power.observe(its) for power, its in asked.values()))
         return {name: instance for answer in answers for name, instance in answer.items()}
 
+    async def _jumps(self, request: ActionRequest) -> tuple[set[str], dict[str, str]]:
+        if request.kind not in REMOVES:
+            return set(), {}
+        return await jump_hosts(list(self._specs.values()), self._trace)
+
     async def _surroundings(self, request: ActionRequest, evidence: Sequence[Evidence]) -> Surroundings:
         specs = self._specs
         states = {one.host.name: act_state(one.host, one.node, one.instance) for one in evidence}
@@ -425,7 +432,6 @@ class Acts:
             allowed=self.lock.allowed,
             specs=specs,
             states=states,
-            jumps=await self._jumps(),
             controllers={one.host.name for one in evidence if one.node is not None and one.node.controller}
             | {
                 name
@@ -473,15 +479,6 @@ class Acts:
             task.cancel()
         answers = await asyncio.gather(*asked.values(), return_exceptions=True)
         return {name: one for name, one in zip(asked, answers, strict=True) if isinstance(one, HostIdentity)}
-
-    async def _jumps(self) -> set[str]:
-        """Names of hosts, and addresses, that others are reached through."""
-        known = await self._observer.known(list(self._specs))
-        hops = [hop for spec in self._specs.values() for hop in spec.jump or ()]
-        hops += [hop for host in known.values() if host.endpoint is not None for hop in host.endpoint.jump]
-        found = {bare(hop) for hop in hops}
-        addresses = {name: host.endpoint.address for name, host in known.items() if host.endpoint is not None}
-        return found | {name for name, address in addresses.items() if address in found and not is_loopback(address)}
 
 
 def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:

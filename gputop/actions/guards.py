@@ -88,6 +88,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """As far as known; a host that is not here does not count as active."""
     jumps: Collection[str] = ()
     """Names and addresses of machines that others are reached through."""
+    untraced: Mapping[str, str] = {}
+    """Hosts of which it is not known what they are reached through, and why."""
     controllers: Collection[str] = ()
     """Hosts that a scheduler itself depends on."""
     vias: Collection[str] = ()
@@ -154,6 +156,12 @@ def _refusals(plan: Plan, around: Surroundings) -> Iterator[Refusal]:
         yield Refusal(guard="read-only", summary="gputop is read-only", hint=hint)
     if not plan.hosts:
         yield Refusal(guard="no-hosts", summary="no hosts: nothing is done, and never all of them")
+    if plan.request.kind in REMOVES - {ActionKind.RESET} and around.untraced and not plan.request.override:
+        name, why = min(around.untraced.items())
+        more = f" and {len(around.untraced) - 1} more" if len(around.untraced) > 1 else ""
+        summary = f"whether {name}{more} is reached through one of these is not known: {why}"
+        hint = "correct the inventory or ssh_config, or --override REASON"
+        yield Refusal(guard="jump-host", summary=summary, hint=hint)
     for host in plan.hosts:
         yield from _of_host(plan, host, around)
     yield from _twins(plan)

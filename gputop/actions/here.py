@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from gputop.actions.evidence import Evidence
 from gputop.domain.action import HostIdentity
+from gputop.domain.host import HostSpec, Way
+from gputop.domain.link import LinkFailure
 from gputop.domain.proof import boot_id
 from gputop.transport.hostkeys import fingerprint
+from gputop.transport.route import is_loopback
 
+TRACE_SECONDS = 20.0
+"""For finding out how all hosts of the fleet are reached; what is not found out by then is not known."""
 
-def bare(hop: str) -> str:
-    """The host of `user@host:port`."""
-    host = hop.rpartition("@")[2]
-    if match := re.fullmatch(r"\[(.*)\](?::\d+)?", host):
-        return match[1]
-    return host.partition(":")[0] if host.count(":") == 1 else host
+Trace = Callable[[HostSpec], Awaitable[Way | LinkFailure]]
+"""What a host is reached through; nothing is connected to."""
 
 
 def own_identity() -> HostIdentity:
@@ -47,8 +48,35 @@ def own_host_keys(folder: Path = Path("/etc/ssh")) -> frozenset[str]:
     return frozenset(found)
 
 
-def is_loopback(address: str) -> bool:
-    return address in ("localhost", "::1") or address.startswith("127.")
+async def jump_hosts(specs: Sequence[HostSpec], trace: Trace) -> tuple[set[str], dict[str, str]]:
+    """Which of `specs` others are reached through, by their names in the inventory; and those of which it is not known
+    what they are reached through, with why."""
+    remote = [spec for spec in specs if not spec.local]
+    ways: dict[str, Way | LinkFailure] = {}
+
+    async def follow(spec: HostSpec) -> None:
+        ways[spec.name] = await trace(spec)
+
+    following = [asyncio.create_task(follow(spec)) for spec in remote]
+    if following:
+        await asyncio.wait(following, timeout=TRACE_SECONDS)
+    for task in following:
+        task.cancel()
+    await asyncio.gather(*following, return_exceptions=True)
+    lost = {
+        spec.name: found.problem.summary if found is not None else f"not found out within {TRACE_SECONDS:g} s"
+        for spec in remote
+        if not isinstance(found := ways.get(spec.name), Way)
+    }
+    known = {name: found for name, found in ways.items() if isinstance(found, Way)}
+    through = {each for found in known.values() for each in found.through}
+    jumps = set()
+    for spec in specs:
+        names = {spec.name.lower(), (spec.address or "").lower()}
+        names |= {known[spec.name].place} if spec.name in known else set()
+        if names & through:
+            jumps.add(spec.name)
+    return jumps, lost
 
 
 def _read(path: str) -> str | None:

@@ -210,6 +210,7 @@ async def opened(chosen: Selection, hosts: Sequence[str], *, allowed: bool) -> A
             allowed=allowed,
             relock_seconds=None,
             state_folder=locations.state_folder(),
+            trace=transport.trace,
             clock=clock,
         )
     finally:

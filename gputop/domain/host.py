@@ -75,6 +75,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """`user@address:port` of each hop, first hop first."""
 
 
+class Way(Struct, frozen=True, kw_only=True):
+    """What a host is reached through, by what the inventory and ssh_config say."""
+
+    place: str
+    """Where the host is: its address; on this machine's own address the port as well."""
+    through: frozenset[str] = frozenset()
+    """Names and places of everything that lies before it, in lower case; words of its proxy programs too."""
+
+
 class Host(Struct, frozen=True, kw_only=True):
     """A server as gputop knows it now."""
 

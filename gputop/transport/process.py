@@ -8,7 +8,7 @@ import shutil
 import signal
 from asyncio.subprocess import PIPE
 
-from gputop.domain.host import Endpoint, HostSpec
+from gputop.domain.host import Endpoint, HostSpec, Way
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Told
@@ -25,6 +25,9 @@ class ProcessTransport:
 
     async def locate(self, spec: HostSpec) -> Endpoint:
         return Endpoint(address="localhost")
+
+    async def trace(self, spec: HostSpec) -> Way:
+        return Way(place="localhost")
 
     async def shell(self, spec: HostSpec) -> tuple[str, ...]:
         return (shutil.which(os.environ.get("SHELL") or "/bin/sh") or "/bin/sh",)

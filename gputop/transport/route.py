@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputop.domain.host import Endpoint, HostKeyPolicy, HostSpec
+from gputop.domain.host import Endpoint, HostKeyPolicy, HostSpec, Way
 from gputop.domain.link import LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.transport.hostkeys import SSH_PORT
-from gputop.transport.sshconfig import Resolved, SshConfig, hop_spec
+from gputop.transport.sshconfig import Resolved, SshConfig, at_port, hop_spec
 
 
 class Hop(Struct, frozen=True, kw_only=True):
@@ -39,6 +40,38 @@ def endpoint(route: Route) -> Endpoint:
     """`route` in words for the screen."""
     *jumps, last = (hop.resolved for hop in route)
     return Endpoint(address=last.hostname, port=last.port, user=last.user, jump=tuple(jump.target for jump in jumps))
+
+
+def way(route: Route) -> Way:
+    """What `route` leads through. A program that stands between two hops (`ProxyCommand`) may name hosts anywhere: each
+    of its words counts."""
+    found: set[str] = set()
+    for position, hop in enumerate(route):
+        own = {bare(hop.name), hop.resolved.alias, hop.resolved.hostname}
+        if hop.resolved.proxy_command is not None:
+            found |= {bare(word) for word in re.split(r"[\s,='\"]+", hop.resolved.proxy_command)} - own
+        if position < len(route) - 1:
+            found |= {bare(hop.name), hop.resolved.alias, _place(hop)}
+    found = {name.lower() for name in found if name and not is_loopback(name)}
+    return Way(place=_place(route[-1]), through=frozenset(found))
+
+
+def _place(hop: Hop) -> str:
+    """Behind an address of this machine there may be a host for each port."""
+    address = hop.resolved.hostname.lower()
+    return at_port(address, hop.resolved.port) if is_loopback(address) else address
+
+
+def bare(hop: str) -> str:
+    """The host of `user@host:port`."""
+    host = hop.rpartition("@")[2]
+    if match := re.fullmatch(r"\[(.*)\](?::\d+)?", host):
+        return match[1]
+    return host.partition(":")[0] if host.count(":") == 1 else host
+
+
+def is_loopback(address: str) -> bool:
+    return address in ("localhost", "::1") or bool(re.fullmatch(r"127\.[0-9.]*", address))
 
 
 async def find_route(spec: HostSpec, hosts: Mapping[str, HostSpec], config: SshConfig) -> Route | LinkFailure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from gputop.domain.host import Endpoint, HostSpec
+from gputop.domain.host import Endpoint, HostSpec, Way
 from gputop.domain.link import LinkFailure
 from gputop.ports import Connection, Told, Transport
 
@@ -35,6 +35,9 @@ class Share:
 
     async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
         return await self._transport.locate(spec)
+
+    async def trace(self, spec: HostSpec) -> Way | LinkFailure:
+        return await self._transport.trace(spec)
 
     async def shell(self, spec: HostSpec) -> tuple[str, ...] | LinkFailure:
         return await self._transport.shell(spec)

@@ -14,7 +14,7 @@ from random import Random
 
 import asyncssh
 
-from gputop.domain.host import Endpoint, HostSpec
+from gputop.domain.host import Endpoint, HostSpec, Way
 from gputop.domain.link import NOT_RETRIED, LinkFailure, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.question import Declined
@@ -31,7 +31,7 @@ from gputop.transport.options import connection_options
 from gputop.transport.program import SshProgram
 from gputop.transport.reach import Proxy, connect_socket, introduced
 from gputop.transport.resolve import Resolver
-from gputop.transport.route import Hop, Route, endpoint, find_route
+from gputop.transport.route import Hop, Route, endpoint, find_route, way
 from gputop.transport.shell import ssh_command
 from gputop.transport.sshconfig import SshConfig, at_port
 from gputop.transport.tunnel import Tunnel
@@ -239,6 +239,11 @@ class SshTransport:
     async def locate(self, spec: HostSpec) -> Endpoint | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)
         return route if isinstance(route, LinkFailure) else endpoint(route)
+
+    async def trace(self, spec: HostSpec) -> Way | LinkFailure:
+        """What a host would be reached through; nothing is connected to."""
+        route = await find_route(spec, self._hosts, self._config)
+        return route if isinstance(route, LinkFailure) else way(route)
 
     async def shell(self, spec: HostSpec) -> tuple[str, ...] | LinkFailure:
         route = await find_route(spec, self._hosts, self._config)

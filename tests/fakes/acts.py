@@ -31,7 +31,7 @@ from gputop.domain.action import (
 )
 from gputop.domain.backend import Kubernetes, Slurm, SshPower
 from gputop.domain.call import Api, Performed
-from gputop.domain.host import Host, HostSpec
+from gputop.domain.host import Host, HostSpec, Way
 from gputop.domain.instance import Instance, PowerState
 from gputop.domain.job import AdminState, Job, NodeState, Pod, PodFate
 from gputop.domain.policy import Policy
@@ -222,6 +222,11 @@ class SeenMarkers(MarkerScheduler):
         found = self._found[node.host]
         self._found[node.host] = structs.replace(found, marker=marker if node.cordoned else None)
         return super().resume_steps(node, request)
+
+
+async def straight(spec: HostSpec) -> Way:
+    """Every host is reached without a hop."""
+    return Way(place=spec.address or spec.name)
 
 
 class NobodyRuns:

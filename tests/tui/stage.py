@@ -24,7 +24,7 @@ from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
 from gputop.schedulers.none import MARKER, MarkerScheduler
 from gputop.tui.app import GputopApp, ScreenOptions
-from tests.fakes.acts import BOOT, LabPower, a_host
+from tests.fakes.acts import BOOT, LabPower, a_host, straight
 from tests.fakes.clock import START, ManualClock
 from tests.tui.builders import dark
 
@@ -111,6 +111,7 @@ class Stage:
             lock=self.lock,
             clock=self.clock,
             state_folder=folder,
+            trace=straight,
         )
         self.desk = Desk(acts, accept=lambda _: None, close=self._closed, state_folder=folder,
                          audit_path=folder / "audit.jsonl", may_unlock=allowed)  # fmt: skip

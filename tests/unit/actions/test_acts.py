@@ -12,7 +12,6 @@ from msgspec import structs
 from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal
 from gputop.actions.audit import AuditLog, Who, read_records
 from gputop.actions.executor import Executor
-from gputop.actions.here import bare
 from gputop.actions.journal import journal_of, unfinished
 from gputop.actions.lease import is_over, leases
 from gputop.actions.lock import ActionLock
@@ -24,7 +23,8 @@ from gputop.domain.host import Host
 from gputop.domain.problem import Problem
 from gputop.domain.record import AuditEvent, AuditRecord, PlanOpened
 from gputop.schedulers.none import MARKER, MarkerScheduler
-from tests.fakes.acts import BOOT, FastClock, LabPower, a_host, a_process, a_request
+from gputop.transport.route import bare
+from tests.fakes.acts import BOOT, FastClock, LabPower, a_host, a_process, a_request, straight
 from tests.fakes.clock import START
 
 
@@ -86,6 +86,7 @@ class Site:
             lock=self.lock,
             clock=self.clock,
             state_folder=folder,
+            trace=straight,
         )
 
     async def proposal(self, **fields: Any) -> Proposal:
