@@ -27,11 +27,12 @@ from gputop.actions.enquiries import Enquiries
 from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor
 from gputop.actions.faults import Fault
+from gputop.actions.forgetting import forget
 from gputop.actions.guards import REMOVES, Surroundings, is_confirmed, is_protected, judge
 from gputop.actions.here import Trace, jump_hosts, own_addresses, own_host_keys, own_identity
 from gputop.actions.inspect import Inspection, inspect
-from gputop.actions.journal import InUse, Story, devices_before, journal_of, locked
-from gputop.actions.lease import remember, remember_begun
+from gputop.actions.journal import InUse, Story, devices_before
+from gputop.actions.lease import remember
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
@@ -60,7 +61,7 @@ from gputop.domain.job import NodeState
 from gputop.domain.link import Link, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import same_machine
-from gputop.domain.record import AuditEvent, AuditRecord, PlanClosed
+from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.ports import Clock, Observer, PowerProvider, Runner, Scheduler
 
 log = logging.getLogger(__name__)
@@ -479,27 +480,3 @@ class Acts:
             task.cancel()
         answers = await asyncio.gather(*asked.values(), return_exceptions=True)
         return {name: one for name, one in zip(asked, answers, strict=True) if isinstance(one, HostIdentity)}
-
-
-def forget(story: Story, audit: AuditLog, state_folder: Path, clock: Clock) -> None:
-    """Close an unfinished plan and leave its hosts as they are."""
-    plan = story.plan
-    with locked(state_folder, plan):
-        now = clock.now()
-        for host in plan.hosts:
-            audit.write(
-                AuditRecord(
-                    time=now,
-                    event=AuditEvent.OUTCOME,
-                    plan=plan.id,
-                    act=plan.request.kind,
-                    host=host.host,
-                    result="forgotten",
-                    summary="closed by hand; the host was left as it is",
-                )
-            )
-        journal_of(state_folder, plan.id).write(PlanClosed(time=now, how="forgotten"))
-        try:
-            remember_begun(state_folder, story, now)
-        except OSError as error:
-            log.warning("the lease of %s cannot be written: %s", plan.id, error)

@@ -276,7 +276,8 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
     try:
         done = await acts.carry_out(proposal, typed=phrase_for(proposal.plan), inventory=chosen.files, listen=listen)
     except (AuditFailed, JournalFailed, InUse) as failure:
-        return diagnostics.fail(f"{failure}: nothing was done", code=Exit.REFUSED)
+        hint = 'see "gputop actions", or try again when that has ended' if isinstance(failure, InUse) else None
+        return diagnostics.fail(f"{failure}: nothing was done", hint, code=Exit.REFUSED)
     except asyncio.CancelledError:
         say_interrupted(getattr(args, "begun", proposal.plan.id))
         raise

@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
 def _forget(args: argparse.Namespace, story: Story) -> int:
     """Asks no host and needs no inventory: both may be gone."""
     from gputop import wiring
-    from gputop.actions.acts import forget
     from gputop.actions.audit import AuditFailed, AuditLog, who_acts
+    from gputop.actions.forgetting import forget
     from gputop.actions.journal import InUse, JournalFailed
     from gputop.cli.act import story_of
     from gputop.domain.clock import SystemClock

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from gputop.actions.acts import forget
 from gputop.actions.audit import AuditFailed, AuditLog, Who, read_records
 from gputop.actions.executor import Executor, Stopped
+from gputop.actions.forgetting import forget
 from gputop.actions.journal import InUse, JournalFailed, Story, in_progress, journal_of, locked, read_story, unfinished
 from gputop.domain.action import (
     Check,

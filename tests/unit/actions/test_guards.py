@@ -211,7 +211,10 @@ def test_a_reboot_behind_jobs_waits_for_them_and_for_nothing_else() -> None:
     waits = an_evidence(host=a_host(processes=[own]), node=node)
     plan = a_plan(a_request(ActionKind.REBOOT), waits)
     assert isinstance(judge(plan, some_surroundings(plan, waits)), Confirm)
-    assert [(loss.summary, loss.certain) for loss in plan.hosts[0].losses] == [("job 57381 of carol", False)]
+    assert [(loss.summary, loss.certain) for loss in plan.hosts[0].losses] == [
+        ("job 57381 of carol", False),
+        ("python (pid 7) of carol", False),
+    ]
     held = an_evidence(host=a_host(processes=[own, other]), node=node)
     plan = a_plan(a_request(ActionKind.REBOOT), held)
     assert guards_of(judge(plan, some_surroundings(plan, held))) == {"not-drained"}
