@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -158,6 +159,11 @@ class Acts:
     @property
     def clock(self) -> Clock:
         return self._clock
+
+    @property
+    def now(self) -> datetime:
+        """By the clock that plans are dated by."""
+        return self._clock.now()
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -108,6 +109,11 @@ class Desk:
     @property
     def running(self) -> list[Work]:
         return [work for work in self.works if not work.is_over]
+
+    @property
+    def now(self) -> datetime:
+        """By the clock that plans are dated by."""
+        return self.acts.now
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         return await self.acts.propose(request)

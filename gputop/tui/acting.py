@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from gputop.actions.audit import real_user
+from gputop.catalog import format as show
 from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signal
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.draw import Span, Spans, remote
 from gputop.tui.navigation import Navigator
 from gputop.tui.plan_page import many
-from gputop.tui.rows import GpuRow, ProcessRow
+from gputop.tui.rows import GpuRow, ProcessRow, devices_of
 from gputop.tui.screens.base import CommandScreen
 
 if TYPE_CHECKING:
     from gputop.actions.desk import Desk
+    from gputop.fleet.fleet import Fleet
 
 MOST_WATTS = 10_000
 
@@ -36,6 +38,11 @@ class Acting(Navigator):
 
     def draw_all(self) -> None:
         """Draw the screen in front."""
+        raise NotImplementedError
+
+    @property
+    def fleet(self) -> Fleet:
+        """What is shown."""
         raise NotImplementedError
 
     def take_desk(self, desk: Desk) -> None:
@@ -98,17 +105,18 @@ class Acting(Navigator):
         self._act(ActionKind.REBOOT)
 
     def do_act_reset(self) -> None:
-        if (request := self._request(ActionKind.RESET)) is not None:
-            self._open(self._with_devices(request))
+        if (request := self._on_devices(ActionKind.RESET)) is not None:
+            self._open(request)
 
     def do_act_power_cap(self) -> None:
-        request = self._request(ActionKind.POWER_CAP)
+        request = self._on_devices(ActionKind.POWER_CAP)
         if request is not None:
             self._ask(
-                "Power cap",
+                f"Power cap of {_targets(request)}",
                 "Watts",
                 lambda text: text.isascii() and text.isdigit() and 0 < int(text) < MOST_WATTS,
-                lambda text: structs.replace(self._with_devices(request), watts=float(text)),
+                lambda text: structs.replace(request, watts=float(text)),
+                self._limits(request),
             )
 
     def do_act_message(self) -> None:
@@ -123,14 +131,20 @@ class Acting(Navigator):
 
     def do_act_signal(self) -> None:
         rows = [row for row in self._rows() if isinstance(row, ProcessRow)]
-        if len(rows) != 1:
-            self.say("one process at a time: view 3, and one row" if rows else "no process here: view 3 has them")
+        if len(rows) != 1 or self._gone():
+            one = "one process at a time: view 3, and one row" if rows else "no process here: view 3 has them"
+            self.say(one if not self._gone() else self._gone())
             return
         request = self._request(ActionKind.SIGNAL)
         if request is None:
             return
         process = rows[0].first
-        target = ProcessTarget(pid=process.pid, started_ticks=0, user=process.user or "", command=process.command or "")
+        target = ProcessTarget(
+            pid=process.pid,
+            started_ticks=process.started_ticks or 0,
+            user=process.user or "",
+            command=process.command or "",
+        )
         text: list[Spans] = [
             ((f" {remote(request.hosts[0])}  pid {process.pid} of {remote(process.user, 'nobody known')}", "strong"),),
             ((f" {remote(process.command or process.name)}", "text"),),
@@ -149,10 +163,11 @@ class Acting(Navigator):
         last = self.desk.last if self.desk is not None else None
         if last is None:
             self.say("nothing was done yet that could be done again")
-        elif last.kind in (ActionKind.SIGNAL, ActionKind.RESET, ActionKind.POWER_CAP) or last.jobs:
+        elif last.kind is ActionKind.SIGNAL or last.jobs:
             self.say(f"{last.kind.value} is not done again: it was about one thing of one host")
-        elif (request := self._request(last.kind)) is not None:
-            self._open(structs.replace(last, hosts=request.hosts, by=request.by, override="", consents=frozenset()))
+        elif (request := self._anew(last.kind)) is not None:
+            own = {"reason": last.reason, "deadline_seconds": last.deadline_seconds, "watts": last.watts}
+            self._open(structs.replace(request, text=last.text, **own))
 
     def may_quit(self, leave: Callable[[], None]) -> None:
         """Leave at once, or, while an act is under way, when a person agrees."""
@@ -207,22 +222,69 @@ class Acting(Navigator):
             return ActionRequest(kind=kind, hosts=hosts, by=real_user())
         return None
 
+    def _anew(self, kind: ActionKind) -> ActionRequest | None:
+        """What `kind` would be on the rows that are meant now."""
+        on_devices = kind in (ActionKind.RESET, ActionKind.POWER_CAP)
+        return self._on_devices(kind) if on_devices else self._request(kind)
+
     def _rows(self) -> list[object]:
         screen = self.screen
         return screen.meant() if isinstance(screen, CommandScreen) else []
 
-    def _with_devices(self, request: ActionRequest) -> ActionRequest:
-        """Only the devices whose rows are meant; a host's row means all of its devices."""
-        rows = self._rows()
-        devices = tuple(row.device.key for row in rows if isinstance(row, GpuRow))
-        return structs.replace(request, devices=devices) if len(devices) == len(rows) else request
+    def _on_devices(self, kind: ActionKind) -> ActionRequest | None:
+        """For the devices whose rows are meant, or that the processes of the rows use, by keys that stay theirs; a
+        host's row means all of its devices."""
+        request = self._request(kind)
+        if request is None:
+            return None
+        if gone := self._gone():
+            self.say(gone)
+            return None
+        chosen: dict[str, tuple[str, ...]] = {}
+        for row in self._rows():
+            match row:
+                case GpuRow():
+                    keys = [row.device.key]
+                case ProcessRow():
+                    devices = devices_of(row.host)
+                    keys = [devices[reading.device_index].key for reading in row.readings]
+                case _:
+                    continue
+            host = row.host.name
+            chosen[host] = tuple(dict.fromkeys((*chosen.get(host, ()), *keys)))
+        return structs.replace(request, devices_of=chosen)
+
+    def _gone(self) -> str:
+        """What to say where a marked row is not there any more: it never stands for others. Empty: all are there."""
+        screen = self.screen
+        gone = screen.gone() if isinstance(screen, CommandScreen) else 0
+        return f"{many(gone, 'marked row')} left the table: mark again what you mean" if gone else ""
+
+    def _limits(self, request: ActionRequest) -> list[Spans]:
+        """What the chosen devices are limited to now, as far as that is known."""
+        found: dict[str, int] = {}
+        for name in request.hosts:
+            host = self.fleet.get(name)
+            frame = host.frame if host is not None else None
+            for position, device in enumerate(frame.devices if frame is not None else ()):
+                if not request.devices_of or device.key in request.devices_of.get(name, ()):
+                    assert frame is not None
+                    now, usual = (frame.value(f"power_{of}limit_watts", position) for of in ("", "default_"))
+                    words = f"{show.watts(now)} now" + (f", {show.watts(usual)} by default" if usual else "")
+                    found[words] = found.get(words, 0) + 1
+        return [((f" {many(count, 'GPU')}: {words}", "text"),) for words, count in found.items()]
 
     def _ask(
-        self, title: str, prompt: str, accepts: Callable[[str], bool], made: Callable[[str], ActionRequest]
+        self,
+        title: str,
+        prompt: str,
+        accepts: Callable[[str], bool],
+        made: Callable[[str], ActionRequest],
+        text: Sequence[Spans] = (),
     ) -> None:
         async def ask() -> None:
             answer = await self.push_screen_wait(
-                AskDialog(title, [], [("plan", "Show the plan")], prompt=prompt, accepts=accepts)
+                AskDialog(title, text, [("plan", "Show the plan")], prompt=prompt, accepts=accepts)
             )
             if answer is not None:
                 self._open(made(answer[1]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gputop.actions.desk import GOOD, Work
 from gputop.catalog import format as show
 from gputop.catalog.text import clean, wrap
@@ -11,6 +13,8 @@ from gputop.domain.action import (
     Confirm,
     Deny,
     HostPlan,
+    Loss,
+    LossKind,
     Outcome,
     OutcomeState,
     Plan,
@@ -33,6 +37,9 @@ VERBS = {
     ActionKind.CANCEL: "Cancel jobs on",
     ActionKind.REQUEUE: "Requeue jobs on",
 }
+
+COUNTED = {LossKind.JOB: ("job", "jobs"), LossKind.PROCESS: ("process", "processes")}
+"""Losses of which a host may have many."""
 
 STEP_SIGNS: dict[StepState, Span] = {
     StepState.ALREADY: ("●", "ok"),
@@ -68,38 +75,77 @@ def plan_title(plan: Plan) -> str:
     return f"{verb(plan.request.kind)} {remote(hosts[0].host) if len(hosts) == 1 else many(len(hosts), 'host')}"
 
 
-def plan_lines(plan: Plan, verdict: Verdict, look: Look, width: int) -> list[Spans]:
-    """Everything that a person is to know before agreeing, refusals first."""
+def plan_lines(
+    plan: Plan,
+    verdict: Verdict,
+    look: Look,
+    width: int,
+    *,
+    hints: Mapping[str, str] | None = None,
+    seen_seconds: float = 0.0,
+) -> list[Spans]:
+    """Everything that a person is to know before agreeing, refusals first. `hints`: what to do about a refusal, by its
+    guard, in place of the guard's own words. `seen_seconds`: how long ago the plan was made."""
     lines: list[Spans] = []
     if isinstance(verdict, Deny):
         for refusal in verdict.refusals:
             where = f"{remote(refusal.host)}: " if refusal.host is not None else ""
-            hint = f"  → {clean(refusal.hint)}" if refusal.hint else ""
-            text = f"{where}{clean(refusal.summary)} ({refusal.guard}){hint}"
-            lines += labeled("✕", "bad", text, "text", width, label_width=3)
+            lines += labeled(
+                "✕", "bad", f"{where}{clean(refusal.summary)} ({refusal.guard})", "strong", width, label_width=3
+            )
+            hint = (hints or {}).get(refusal.guard, refusal.hint)
+            if hint:
+                lines += labeled("→", "accent", clean(hint), "text", width, label_width=3)
+    if len(plan.hosts) > 1:
+        lines.append(_sum_line(plan))
     said = {(refusal.host, refusal.summary) for refusal in verdict.refusals} if isinstance(verdict, Deny) else set()
     for host in plan.hosts:
         blocks = [block for block in host.blocks if (host.host, block.summary) not in said]
-        lines += _host_lines(plan, host, blocks, width)
+        lines += _host_lines(plan, host, blocks, width, seen_seconds)
     if len(plan.hosts) > 1:
         first = f"first {remote(plan.hosts[0].host)} alone, then {plan.at_once} at a time; stop at the first failure"
         lines.append(((f" {first}", "dim"),))
+    if plan.request.until is not None:
+        until = f"until {plan.request.until.astimezone(look.zone):%Y-%m-%d %H:%M %Z}"
+        lines += labeled("", "dim", f"{until}: then gputop reminds you; nothing is resumed by itself", "dim", width,
+                         label_width=0)  # fmt: skip
     if isinstance(verdict, Confirm) and plan.loses:
         lines.append(((" something is lost for certain: say why", "warn"),))
     return [look.plain(line) for line in lines]
 
 
-def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int) -> list[Spans]:
-    age = "no reading of now" if host.data_age_seconds is None else f"data {show.age(host.data_age_seconds)} old"
+def _sum_line(plan: Plan) -> Spans:
+    """`3 hosts: loses 2 processes of carol; waits for 1 job of dave`: what the details below come to."""
+    parts = []
+    for certain, word in ((True, "loses"), (False, "waits for")):
+        losses = {(host.host, loss.key or loss.summary): loss for host in plan.hosts for loss in host.losses}
+        some = [loss for loss in losses.values() if loss.certain is certain]
+        counts = [
+            f"{count} {one if count == 1 else more}"
+            for kind, (one, more) in COUNTED.items()
+            if (count := sum(loss.kind is kind for loss in some))
+        ]
+        if others := sum(loss.kind not in COUNTED for loss in some):
+            counts.append(many(others, "other thing"))
+        users = sorted({clean(loss.user or "nobody known") for loss in some})
+        if counts:
+            parts.append(f"{word} {', '.join(counts)} of {', '.join(users)}")
+    blocked = sum(bool(host.blocks) for host in plan.hosts)
+    parts += [f"{many(blocked, 'host')} blocked"] if blocked else []
+    return ((f" {many(len(plan.hosts), 'host')}: ", "strong"), ("; ".join(parts) or "nobody is disturbed", "text"))
+
+
+def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, seen_seconds: float) -> list[Spans]:
+    known = host.data_age_seconds
+    age = "no reading of now" if known is None else f"data {show.age(known + seen_seconds)} old"
     name: Spans = ((f" {remote(host.host)}", "strong"), (f"   {remote(host.now, host.state.value)}", "text"))
     lines = [spread(name, ((f"{age} ", "dim" if host.data_age_seconds is not None else "warn"),), width)]
     for block in blocks:
         hint = f"  → {clean(block.hint)}" if block.hint else ""
         lines += labeled("blocks", "bad", clean(block.summary) + hint, "text", width)
-    for loss in host.losses:
-        whose = "" if loss.user == plan.request.by else " (not yours)"
-        word, style = ("loses", "bad") if loss.certain else ("waits", "warn")
-        lines += labeled(word, style, clean(loss.summary) + whose, "text", width)
+    for losses in _alike(host.losses):
+        word, style = ("loses", "bad") if losses[0].certain else ("waits", "warn")
+        lines += labeled(word, style, _loss_text(losses, plan.request.by), "text", width)
     for note in host.notes:
         lines += labeled("note", "dim", clean(note), "dim", width)
     for number, step in enumerate(host.steps):
@@ -107,6 +153,27 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int) -> 
     if not host.steps and not host.blocks:
         lines += labeled("will", "dim", "nothing: it is so already", "text", width)
     return lines
+
+
+def _alike(losses: Sequence[Loss]) -> list[list[Loss]]:
+    """Losses of one kind and one person together, in the order of the first of each."""
+    found: dict[tuple[bool, LossKind, str | None], list[Loss]] = {}
+    for loss in losses:
+        together = loss.user if loss.kind in COUNTED else loss.summary
+        found.setdefault((loss.certain, loss.kind, together), []).append(loss)
+    return list(found.values())
+
+
+def _loss_text(losses: Sequence[Loss], by: str) -> str:
+    """`python (pid 7) of carol (not yours)`, `2 jobs of carol (not yours): 57381, 57382`."""
+    first = losses[0]
+    whose = "" if first.user == by else " (not yours)"
+    if len(losses) == 1:
+        return clean(first.summary) + whose
+    owner = f" of {first.user or 'nobody known'}"
+    one, more = COUNTED[first.kind]
+    names = ", ".join(clean(loss.summary.removesuffix(owner).removeprefix(f"{one} ")) for loss in losses)
+    return f"{len(losses)} {more}{clean(owner)}{whose}: {names}"
 
 
 def step_text(step: Step) -> str:

@@ -17,8 +17,10 @@ from gputop.actions.executor import Executor
 from gputop.actions.lock import ActionLock
 from gputop.actions.onhost import HostActor
 from gputop.actions.plan import BackEnds
+from gputop.domain.action import LossKind
 from gputop.domain.call import CommandResult, RunHere, RunOn
 from gputop.domain.host import Host
+from gputop.domain.job import NodeState, Pod, PodFate
 from gputop.domain.reading import ProcessReading
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
@@ -34,6 +36,10 @@ class Machines:
 
     def __init__(self, names: Sequence[str], clock: ManualClock) -> None:
         self._clock = clock
+        self.limits: dict[str, dict[str, float]] = {}
+        """Power limits that were set, by host and device."""
+        self.alive: dict[tuple[str, int], tuple[int, str]] = {}
+        """Start ticks and owner of each (host, pid)."""
         self.markers: dict[str, str] = {}
         self.ran: list[str] = []
         """`WORD HOST` of each program that changed a host."""
@@ -66,7 +72,36 @@ class Machines:
             said = f"marked\n{self.markers[call.host]}" if call.host in self.markers else "free\n"
         elif "wall" in text:
             self.ran.append(f"tell {call.host}")
+        elif call.argv[0] == "nvidia-smi":
+            said = self._smi(call.host, call.argv)
+        elif "/proc/$1/stat" in text:
+            return self._process(call)
         return CommandResult(exit_status=0, stdout=said.encode())
+
+    def _smi(self, host: str, argv: Sequence[str]) -> str:
+        device = argv[argv.index("-i") + 1] if "-i" in argv else "all"
+        if "-pl" in argv:
+            watts = argv[argv.index("-pl") + 1]
+            self.limits.setdefault(host, {})[device] = float(watts)
+            self.ran.append(f"cap {host} {device} {watts}")
+        elif "--gpu-reset" in argv:
+            self.ran.append(f"reset {host} {device}")
+        elif "--query-gpu=power.limit" in argv:
+            return f"{self.limits.get(host, {}).get(device, 700.0)}\n"
+        return ""
+
+    def _process(self, call: RunOn) -> CommandResult:
+        """Look at a process, or signal it."""
+        pid, *words = call.argv[4:]
+        found = self.alive.get((call.host, int(pid)))
+        if found is None:
+            return CommandResult(exit_status=3, stdout=b"", stderr=b"no process has that number")
+        if not words:
+            return CommandResult(exit_status=0, stdout=f"{found[0]} {found[1]} 1\npython train.py".encode())
+        assert words[:2] == [str(found[0]), found[1]], "a signal to another process than was looked at"
+        self.ran.append(f"signal {call.host} {pid} {words[2]}")
+        del self.alive[call.host, int(pid)]
+        return CommandResult(exit_status=0, stdout=b"")
 
     async def look(self, hosts: Sequence[str]) -> Mapping[str, Host]:
         await self.answers.wait()
@@ -84,15 +119,35 @@ class Machines:
         """Nothing watches these."""
 
 
+class WithPods(MarkerScheduler):
+    """The scheduler of hosts with two pods that a drain must not take without a word."""
+
+    pods: tuple[Pod, ...] = (
+        Pod(namespace="lab", name="notebook", fate=PodFate.NEEDS_CONSENT, concerns=(LossKind.UNMANAGED_POD.value,)),
+        Pod(namespace="ml", name="cache-0", fate=PodFate.NEEDS_CONSENT, concerns=(LossKind.EMPTY_DIR.value,)),
+    )
+
+    async def observe(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        nodes = await super().observe(hosts)
+        return {name: structs.replace(node, pods=self.pods) for name, node in nodes.items()}
+
+
 class Stage:
     """Three hosts, a desk, and the app in front of them."""
 
-    def __init__(self, folder: Path, *, allowed: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        allowed: bool = True,
+        scheduler_class: type[MarkerScheduler] = MarkerScheduler,
+        **options: Any,
+    ) -> None:
         self.folder = folder
         self.clock = ManualClock()
         self.machines = machines = Machines(["gpu-01", "gpu-02", "gpu-03"], self.clock)
         specs = {name: host.spec for name, host in machines.hosts.items()}
-        scheduler = MarkerScheduler(specs, machines, self.clock)
+        scheduler = scheduler_class(specs, machines, self.clock)
         host_actor = HostActor(machines, machines, specs)
         audit = AuditLog(folder / "audit.jsonl", Who(user="ann"), to_syslog=False)
 

@@ -170,7 +170,7 @@ async def test_the_reason_that_was_typed_stands_in_the_command_that_is_shown(mak
         dialog(stage).query_one("#reason", Input).focus()
         await pilot.press(*"smoke", "enter")
         await until(pilot, lambda: '"reason":"smoke"' in stage.shown())
-        assert dialog(stage).focused is dialog(stage).query_one("#phrase", Input)
+        assert dialog(stage).focused is dialog(stage).query_one("#for", Input)
 
 
 async def test_a_check_is_set_aside_with_a_reason_and_the_plan_is_shown_again(make: Callable[..., Stage]) -> None:
@@ -247,7 +247,7 @@ async def test_a_lock_that_falls_while_the_dialog_is_open_refuses(make: Callable
         await pilot.pause()
         await opened(stage, pilot, "D")
         dialog(stage).query_one("#reason", Input).focus()
-        await pilot.press(*"NIC", "enter", *"gpu-01")
+        await pilot.press(*"NIC", "enter", "enter", *"gpu-01")
         await until(pilot, lambda: '"reason":"NIC"' in stage.shown() and not go(stage).disabled)
         stage.lock.relock()
         await pilot.press("enter")

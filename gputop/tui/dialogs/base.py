@@ -27,6 +27,12 @@ class Entry(Input):
     """Time of the newest thing that the dialog shows, on the clock of Textual's events."""
 
     def on_key(self, event: events.Key) -> None:
+        self._forget_if_early(event)
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._forget_if_early(event)
+
+    def _forget_if_early(self, event: events.Event) -> None:
         if event.time < self.counts_from:
             event.stop()
             event.prevent_default()
@@ -51,10 +57,13 @@ class Dialog(ModalScreen[T]):
         Binding("escape", "cancel", show=False),
         Binding("down", "scroll_text(1)", show=False),
         Binding("up", "scroll_text(-1)", show=False),
-        Binding("pagedown", "scroll_text(10)", show=False),
-        Binding("pageup", "scroll_text(-10)", show=False),
+        Binding("pagedown", "scroll_page(1)", show=False),
+        Binding("pageup", "scroll_page(-1)", show=False),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
+        # At once, not after the widget in focus has had its say: what is typed right behind goes to the next field.
+        Binding("tab", "app.focus_next", show=False, priority=True),
+        Binding("shift+tab", "app.focus_previous", show=False, priority=True),
     ]
 
     counts_from: float = inf
@@ -101,6 +110,10 @@ class Dialog(ModalScreen[T]):
         for page in self.query(Page):
             page.scroll_relative(y=lines, animate=False)
         self.call_after_refresh(self.draw_title)
+
+    def action_scroll_page(self, pages: int) -> None:
+        """By what is seen at once, less a line to go on from."""
+        self.action_scroll_text(pages * max(1, self.query_one("#dialog-text", Page).size.height - 1))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "cancel":

@@ -264,6 +264,9 @@ class FleetScreen(CommandScreen):
         row = self.table.held_row()
         return [] if row is None else [row]
 
+    def gone(self) -> int:
+        return len(self.state.marks) - len(self.meant()) if self.state.marks else 0
+
     # --- rows -----------------------------------------------------------------------------------------------
 
     def do_row_open(self) -> None:
