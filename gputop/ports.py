@@ -199,6 +199,14 @@ class CanDrain(Protocol):
 
 
 @runtime_checkable
+class CanGlance(Protocol):
+    async def glance(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        """Whether `hosts` are given new work, and who said that they are not: a look so cheap that it may be taken all
+        the time. What runs on them is not looked at; `admin` tells it only where the scheduler says so unasked."""
+        ...
+
+
+@runtime_checkable
 class CanResume(Protocol):
     def resume_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block: ...
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -63,7 +62,7 @@ from gputop.domain.link import Link, LinkState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.domain.proof import same_machine
 from gputop.domain.record import AuditEvent, AuditRecord
-from gputop.ports import Clock, Observer, PowerProvider, Runner, Scheduler
+from gputop.ports import CanGlance, Clock, Observer, PowerProvider, Runner, Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -161,9 +160,19 @@ class Acts:
         return self._clock
 
     @property
-    def now(self) -> datetime:
-        """By the clock that plans are dated by."""
-        return self._clock.now()
+    def clock(self) -> Clock:
+        """By which plans are dated."""
+        return self._clock
+
+    async def glance(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        """Whether `hosts` are given new work, of those whose scheduler is asked for it cheaply."""
+        asked: dict[int, tuple[CanGlance, list[Host]]] = {}
+        for host in hosts:
+            ends = self._back_ends.get(host.name)
+            if ends is not None and isinstance(ends.scheduler, CanGlance):
+                asked.setdefault(id(ends.scheduler), (ends.scheduler, []))[1].append(host)
+        answers = await asyncio.gather(*(scheduler.glance(its) for scheduler, its in asked.values()))
+        return {name: node for answer in answers for name, node in answer.items()}
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         """Look at the hosts, make the plan, ask the guards. Changes nothing."""

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
 from msgspec import structs
 
 from gputop.actions.acts import Acts, Expired, NotConfirmed, Proposal
+from gputop.actions.admission import Admission, admissions
 from gputop.actions.audit import AuditFailed
+from gputop.actions.books import Books, Page
 from gputop.actions.executor import Stopped
 from gputop.actions.journal import InUse, JournalFailed, Story, folder_of, read_story
-from gputop.actions.statefile import open_own
+from gputop.actions.marks import Mark, marks
 from gputop.domain.action import (
     ActionKind,
     ActionRequest,
     Deny,
-    HostActState,
     Outcome,
-    OutcomeState,
     Plan,
     Progress,
     StepResult,
     StepState,
 )
 from gputop.domain.link import LinkFailure
+from gputop.domain.host import Host
+from gputop.domain.job import NodeState
 from gputop.domain.problem import Problem
-from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.fleet.fleet import Fleet
+
+log = logging.getLogger(__name__)
 
 Done = tuple[Outcome, ...] | Deny | NotConfirmed | Expired | Problem
 
@@ -41,6 +43,11 @@ FindsShell = Callable[[str], Awaitable[tuple[str, ...] | LinkFailure]]
 
 KEPT = 50
 """Works that are over and still shown."""
+
+BOOKS_SECONDS = 5.0
+"""How often the books are read."""
+GLANCE_SECONDS = 30.0
+"""How often schedulers are asked whether they give hosts work."""
 
 
 @dataclass(eq=False)
@@ -57,6 +64,11 @@ class Work:
     trouble: str = ""
     """Why it ended before its end."""
     task: asyncio.Task[Done] | None = None
+
+    @property
+    def ended(self) -> set[str]:
+        """Hosts that nothing more is done to."""
+        return {host for host, progress in self.progress.items() if progress.step is None}
 
     @property
     def is_over(self) -> bool:
@@ -90,7 +102,15 @@ class Desk:
         """`accept`: is to get every Fleet. `close`: of what the acts use. `inventory`: what the hosts came from.
         `may_unlock`: acts were allowed at the start. `simulated`: nothing real is touched. `shell_on`: of a host."""
         self.acts = acts
-        self.accept = accept
+        self._accept = accept
+        self._books = Books(state_folder, audit_path)
+        self.page = Page()
+        """The books as they were read last."""
+        self.nodes: dict[str, NodeState] = {}
+        """What schedulers said last, by host."""
+        self.fleet: Fleet | None = None
+        self._marks: dict[str, Mark] | None = None
+        self._wants_glance = False
         self.state_folder = state_folder
         self.audit_path = audit_path
         self.inventory = tuple(inventory)
@@ -113,7 +133,7 @@ class Desk:
     @property
     def now(self) -> datetime:
         """By the clock that plans are dated by."""
-        return self.acts.now
+        return self.acts.clock.now()
 
     async def propose(self, request: ActionRequest) -> Proposal | Problem:
         return await self.acts.propose(request)
@@ -136,6 +156,16 @@ class Desk:
         work = Work(story.plan, results=dict(story.ended))
         act = self.acts.roll_back if back else self.acts.resume
         return await self._begin(work, lambda listen: act(story, listen=listen))
+
+    def story(self, plan_id: str) -> Story | None:
+        """What the journal of a plan tells, whoever carried it out; `None`: it is gone."""
+        return self._books.story(plan_id)
+
+    @staticmethod
+    def can_undo(story: Story) -> bool:
+        """Whether a plan that is over can still be taken back: what was so before is known, and is all of it."""
+        undoes = any(step.undo is not None for host in story.plan.hosts for step in host.steps)
+        return story.closed == "finished" and story.plan.request.kind is ActionKind.POWER_CAP and undoes
 
     def forget(self, story: Story) -> str:
         """Close an unfinished plan and leave its hosts as they are; why that was not possible, else empty."""
@@ -160,6 +190,10 @@ class Desk:
                 self._remember(work, progress.plan)
                 begun.set()
             work.take(progress)
+            self._marks = None
+            if progress.step is None:
+                self._forget_node(progress.host)
+                self.read_books()
             self.changed()
 
         task = work.task = asyncio.create_task(start(listen))
@@ -186,6 +220,7 @@ class Desk:
         story = read_story(folder_of(self.state_folder) / f"{plan_id}.jsonl") if plan_id != work.plan.id else None
         if story is not None:
             work.plan = story.plan
+        self.works = [one for one in self.works if one.plan.id != work.plan.id]  # it is gone on with, or undone
         over = [one for one in self.works if one.is_over]
         for one in over[: max(0, len(over) - KEPT)]:
             self.works.remove(one)
@@ -202,7 +237,15 @@ class Desk:
             work.outcomes = done
         else:
             work.trouble = "refused"
+        for host in work.plan.hosts:
+            self._forget_node(host.host)
+        self.read_books()
         self.changed()
+
+    def _forget_node(self, host: str) -> None:
+        """What its scheduler said before an act says nothing about now."""
+        self.nodes.pop(host, None)
+        self._wants_glance = True
 
     async def close(self) -> None:
         """End all; what is not finished can be resumed from its journal."""
@@ -213,66 +256,60 @@ class Desk:
         await self.acts.enquiries.close()
         await self._close()
 
-    def words(self) -> dict[str, tuple[str, bool]]:
-        """What acts have made of hosts: a word for each, and whether an act is at work on it now."""
-        found: dict[str, tuple[str, bool]] = {}
-        for work in self.works:
-            for host in work.plan.hosts:
-                outcome = work.outcome(host.host)
-                if outcome is not None:
-                    found.pop(host.host, None)
-                    if outcome.state is OutcomeState.VERIFIED and outcome.host_state in _LASTING:
-                        found[host.host] = (outcome.host_state.value, False)
-                    elif outcome.state in (OutcomeState.FAILED, OutcomeState.PENDING, OutcomeState.UNVERIFIED):
-                        found[host.host] = (outcome.state.value, False)
-                elif not work.is_over:
-                    found[host.host] = (_DOING[work.plan.request.kind], True)
-        return found
+    # --- what is so now -------------------------------------------------------------------------------------
 
+    def accept(self, fleet: Fleet) -> None:
+        """Must get every Fleet."""
+        self.fleet = fleet
+        self._marks = None
+        self._accept(fleet)
 
-_LASTING = frozenset({HostActState.DRAINED, HostActState.STOPPED, HostActState.DRAINING})
+    async def watch(self) -> None:
+        """Read the books and ask the schedulers again and again, until cancelled."""
+        clock = self.acts.clock
+        asked: float | None = None
+        while True:
+            self.read_books()
+            is_due = asked is None or self._wants_glance or clock.monotonic() - asked >= GLANCE_SECONDS
+            if is_due and self.fleet is not None and self.fleet.hosts:
+                asked, self._wants_glance = clock.monotonic(), False
+                await self._glance(list(self.fleet))
+            self.changed()
+            await clock.sleep(BOOKS_SECONDS)
 
-_DOING = {kind: kind.value for kind in ActionKind} | {
-    ActionKind.CORDON: "cordoning",
-    ActionKind.DRAIN: "draining",
-    ActionKind.RESUME: "resuming",
-    ActionKind.STOP: "stopping",
-    ActionKind.START: "starting",
-    ActionKind.REBOOT: "rebooting",
-    ActionKind.HIBERNATE: "stopping",
-    ActionKind.RESET: "resetting",
-    ActionKind.POWER_CAP: "capping",
-    ActionKind.MESSAGE: "telling",
-    ActionKind.SIGNAL: "signaling",
-    ActionKind.CANCEL: "canceling",
-    ActionKind.REQUEUE: "requeuing",
-}
-"""At most 11 cells."""
+    def read_books(self) -> None:
+        self.page = self._books.read()
+        self._marks = None
+
+    async def _glance(self, hosts: Sequence[Host]) -> None:
+        try:
+            nodes = await self.acts.glance(hosts)
+        except Exception:  # a bug in a back end is no knowledge
+            log.exception("schedulers could not be asked")
+            nodes = {}
+        self.nodes = dict(nodes)
+        self._marks = None
+
+    def admissions(self) -> dict[str, Admission]:
+        """Hosts of which something says that they take no new work, or did when it was noted."""
+        return admissions(self.fleet, self.nodes, self.page.leases, self.now)
+
+    def leases_over(self) -> list[Admission]:
+        """Hosts that were drained for a time which has passed, and still take no work."""
+        now = self.now
+        return [mark.admission for mark in self.marks().values()
+                if mark.admission is not None and mark.admission.is_over(now)]  # fmt: skip
+
+    def marks(self) -> Mapping[str, Mark]:
+        """What acts have made of hosts, whoever carried them out: as far as it is so now."""
+        if self._marks is None:
+            at_work = [(story.plan.request.kind, host.host) for story in self.page.under_way
+                       for host in story.plan.hosts if host.host not in story.outcomes]  # fmt: skip
+            at_work += [(work.plan.request.kind, host.host) for work in self.running
+                        for host in work.plan.hosts if host.host not in work.ended]  # fmt: skip
+            self._marks = marks(self.fleet, self.admissions(), self.page.history, at_work, self.now)
+        return self._marks
+
 
 GOOD = frozenset({StepState.VERIFIED, StepState.ALREADY, StepState.UNDONE})
 """Steps that may be shown green."""
-
-TAIL_BYTES = 256 * 1024
-"""Of the audit log are looked at for what was done last."""
-
-
-def history(path: Path, count: int) -> list[AuditRecord]:
-    """The last `count` outcomes and refusals of the audit log, newest first; none when there is no log."""
-    try:
-        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    decoder = msgspec.json.Decoder(AuditRecord)
-    found: list[AuditRecord] = []
-    for line in reversed(lines):
-        try:
-            record = decoder.decode(line)
-        except msgspec.DecodeError:
-            continue  # cut by a crash, or by where the tail begins
-        if record.event in (AuditEvent.OUTCOME, AuditEvent.REFUSED):
-            found.append(record)
-            if len(found) == count:
-                break
-    return found

@@ -105,24 +105,31 @@ def read_story(path: Path) -> Story | None:
     return story
 
 
+def open_stories(state_folder: Path, closed: set[str] | None = None) -> tuple[list[Story], list[Story]]:
+    """Plans that are not closed, oldest first: those that a living process carries out now, and those that nobody does.
+    `closed`: names of journals known to be closed for good; those that are found to be so are added."""
+    under_way: list[Story] = []
+    left: list[Story] = []
+    known = closed if closed is not None else set()
+    for path in sorted(folder_of(state_folder).glob("*.jsonl")):
+        if path.name in known:
+            continue
+        story = None if _is_closed(path) else read_story(path)
+        if story is not None and story.closed is None:
+            (under_way if _is_locked(path) else left).append(story)
+        elif story is not None or _is_closed(path):
+            known.add(path.name)
+    return under_way, left
+
+
 def unfinished(state_folder: Path) -> list[Story]:
     """Plans that nobody carries out and nobody closed, oldest first."""
-    found = []
-    for path in sorted(folder_of(state_folder).glob("*.jsonl")):
-        story = None if _is_closed(path) else read_story(path)
-        if story is not None and story.closed is None and not _is_locked(path):
-            found.append(story)
-    return found
+    return open_stories(state_folder)[1]
 
 
 def in_progress(state_folder: Path) -> list[Story]:
     """Plans that a living process carries out now."""
-    found = []
-    for path in sorted(folder_of(state_folder).glob("*.jsonl")):
-        story = None if _is_closed(path) else read_story(path)
-        if story is not None and story.closed is None and _is_locked(path):
-            found.append(story)
-    return found
+    return open_stories(state_folder)[0]
 
 
 def finished(state_folder: Path, plan_id: str) -> Story | None:

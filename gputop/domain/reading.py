@@ -221,6 +221,8 @@ class HostReading(Struct, frozen=True, kw_only=True):
     agent_cpu_seconds: float | None = None
     """CPU time that the agent has used since it started."""
     agent_memory_bytes: int | None = None
+    drain_marker: str | None = None
+    """What /run/gputop/drain.json holds: somebody wants no new work there. Empty: there is none. Untrusted text."""
 
 
 class DeviceEvent(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,8 @@ from typing import Any, Dict, Optional, Tuple
 from gputop.remote.machine import Machine
 
 _MIN_CPU_TICKS = 4
+_DRAIN_MARKER = "/run/gputop/drain.json"
+_MARKER_CHARACTERS = 4000
 
 
 def facts(machine: Machine) -> Dict[str, Any]:
@@ -97,6 +99,15 @@ class CpuMeter:
         return round(min(100.0, max(0.0, 100.0 * busy / total)), 1)
 
 
+def drain_marker(machine: Machine) -> Optional[str]:
+    """The marker by which people say that the server takes no new work, whoever wrote it; empty: there is none; `None`:
+    not known."""
+    text = machine.text(_DRAIN_MARKER)
+    if text is None:
+        return "" if machine.is_missing(_DRAIN_MARKER) else None
+    return text[:_MARKER_CHARACTERS] or " "
+
+
 def reading(machine: Machine, meter: CpuMeter) -> Dict[str, Any]:
     """Keys of `domain.reading.HostReading`."""
     used, total = memory(machine.text("/proc/meminfo") or "")
@@ -108,6 +119,7 @@ def reading(machine: Machine, meter: CpuMeter) -> Dict[str, Any]:
         "memory_total_bytes": total,
         "agent_cpu_seconds": round(machine.own_cpu_seconds(), 3),
         "agent_memory_bytes": machine.own_memory_bytes(),
+        "drain_marker": drain_marker(machine),
     }
 
 

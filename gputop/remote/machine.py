@@ -52,6 +52,16 @@ class Machine:
         except OSError:
             return None
 
+    def is_missing(self, path: str) -> bool:
+        """Whether there is no such file; `False` where that cannot be told."""
+        try:
+            os.stat(self.root + path)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        return False
+
     def records(self, path: str) -> Iterator[str]:
         """What a device file that gives one record at a time has, and then what comes, as long as it comes. Records
         that were overwritten before they were read are missing. Raises `OSError` when it may not be read."""

@@ -13,7 +13,7 @@ from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, 
 from gputop.domain.backend import Kubernetes
 from gputop.domain.call import CommandResult, Performed
 from gputop.domain.host import Host
-from gputop.domain.job import NodeState
+from gputop.domain.job import AdminState, NodeState
 from gputop.domain.policy import POLICY
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.ports import Clock, Runner
@@ -65,7 +65,7 @@ _T = TypeVar("_T")
 
 
 class KubernetesScheduler:
-    """Implements `ports.Scheduler` and `CanCordon`, `CanDrain`, `CanResume`."""
+    """Implements `ports.Scheduler` and `CanGlance`, `CanCordon`, `CanDrain`, `CanResume`."""
 
     name = "kubernetes"
 
@@ -79,10 +79,7 @@ class KubernetesScheduler:
 
     async def observe(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
         self._drain_seconds |= {host.name: host.spec.policy.drain_deadline_seconds for host in hosts}
-        known = await self._read(
-            ("get", "nodes", "--no-headers", "-o", f"custom-columns={NODE_COLUMNS}"),
-            lambda result: parse_node_names(result.text),
-        )
+        known = await self._names()
         if isinstance(known, Problem):
             return {host.name: self._blocked(host, _block(known)) for host in hosts}
         found = find_nodes(hosts, self._spec.node, known)
@@ -96,6 +93,23 @@ class KubernetesScheduler:
                 states[host.name] = self._blocked(host, node)
             else:
                 states[host.name] = self._state(host, node, nodes, pods[node], budgets)
+        return states
+
+    async def glance(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        """Without pods: whether a cordoned node has any left is not known."""
+        known = await self._names()
+        if isinstance(known, Problem):
+            return {host.name: self._blocked(host, _block(known)) for host in hosts}
+        found = find_nodes(hosts, self._spec.node, known)
+        nodes = await self._nodes(sorted(node for node in found.values() if isinstance(node, str)))
+        states = {}
+        for host in hosts:
+            node = found[host.name]
+            if isinstance(node, Block):
+                states[host.name] = self._blocked(host, node)
+                continue
+            state = self._state(host, node, nodes, (), ())
+            states[host.name] = structs.replace(state, admin=AdminState.UNKNOWN) if state.cordoned else state
         return states
 
     def cordon_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
@@ -200,6 +214,11 @@ class KubernetesScheduler:
         return NodeState(host=host.name, scheduler=self.name, node=node, block=block, observed_at=now)
 
     # --- what is read ----------------------------------------------------------------------------------------------
+
+    async def _names(self) -> dict[str, tuple[str, ...]] | Problem:
+        """Every node of the cluster with what a host may be found by."""
+        words = ("get", "nodes", "--no-headers", "-o", f"custom-columns={NODE_COLUMNS}")
+        return await self._read(words, lambda result: parse_node_names(result.text))
 
     async def _nodes(self, names: Sequence[str]) -> dict[str, KubeNode] | Problem:
         if not names:

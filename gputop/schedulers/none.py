@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Step
-from gputop.domain.call import CommandResult, Performed, RunOn
+from gputop.domain.call import Performed, RunOn
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.job import AdminState, NodeState
 from gputop.ports import Clock, Runner
@@ -158,7 +158,8 @@ class MarkerScheduler:
         result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
         if (problem := trouble(result)) is not None:
             return Block(kind="no-answer", summary=f"its drain marker cannot be read: {problem.summary}")
-        return _read_marker(result)
+        word, _, text = result.text.partition("\n")
+        return None if word == "free" else read_marker(text)
 
     async def _before(self, host: str) -> Found | Block:
         """What a drain by its policy would change, as it is now."""
@@ -391,10 +392,8 @@ def _logins(host: str, *, closed: bool) -> Step:
     )
 
 
-def _read_marker(result: CommandResult) -> Marker | None:
-    word, _, text = result.text.partition("\n")
-    if word == "free":
-        return None
+def read_marker(text: str) -> Marker:
+    """What a marker says. One that is not gputop's is somebody's all the same."""
     try:
         return msgspec.json.decode(text, type=Marker)
     except msgspec.DecodeError:

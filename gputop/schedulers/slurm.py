@@ -56,8 +56,8 @@ _T = TypeVar("_T")
 
 
 class SlurmScheduler:
-    """Implements `ports.Scheduler` and `CanCordon`, `CanDrain`, `CanResume`, `CanCancelJobs`, `CanRequeueJobs`,
-    `CanRebootNode`."""
+    """Implements `ports.Scheduler` and `CanGlance`, `CanCordon`, `CanDrain`, `CanResume`, `CanCancelJobs`,
+    `CanRequeueJobs`, `CanRebootNode`."""
 
     name = "slurm"
 
@@ -92,6 +92,21 @@ class SlurmScheduler:
                 states[host.name] = self._blocked(host, _block(jobs), node)
             else:
                 states[host.name] = self._state(host, by_name[node], jobs, controllers)
+        return states
+
+    async def glance(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        nodes = await self._nodes()
+        if isinstance(nodes, Problem):
+            return {host.name: self._blocked(host, _block(nodes)) for host in hosts}
+        by_name = {node.name: node for node in nodes}
+        known = {node.name: (node.address, node.hostname) for node in nodes}
+        found = find_nodes(hosts, self._spec.node, known)
+        states = {}
+        for host in hosts:
+            node = found[host.name]
+            states[host.name] = (
+                self._blocked(host, node) if isinstance(node, Block) else self._state(host, by_name[node], (), ())
+            )
         return states
 
     def cordon_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,8 @@ class Acting(Navigator):
         """One line for the user."""
         raise NotImplementedError
 
+    newest: Fleet | None = None
+
     def draw_all(self) -> None:
         """Draw the screen in front."""
         raise NotImplementedError
@@ -49,11 +50,13 @@ class Acting(Navigator):
         """Act through `desk` from now on, until the end."""
         self.desk = desk
         desk.changed = self.draw_all
+        if self.newest is not None:
+            desk.accept(self.newest)
         self.run_worker(self._keep(desk), name="desk")
 
     async def _keep(self, desk: Desk) -> None:
         try:
-            await asyncio.Event().wait()
+            await desk.watch()
         finally:
             await desk.close()
 

@@ -1,4 +1,4 @@
-"""View 9 as lines: plans under way, unfinished ones, drained hosts, what was done. Pure."""
+"""View 9 as lines: plans under way, unfinished ones, hosts that take no new work, what was done. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from gputop.actions.admission import Admission, Word
 from gputop.actions.desk import Work
 from gputop.actions.journal import Story
-from gputop.actions.lease import is_over
+from gputop.actions.marks import Mark
 from gputop.catalog import format as show
 from gputop.catalog.text import clean
 from gputop.domain.action import OutcomeState
-from gputop.domain.record import AuditEvent, AuditRecord, Lease
-from gputop.tui.draw import Spans, remote
+from gputop.domain.record import AuditEvent, AuditRecord
+from gputop.tui.draw import Span, Spans, remote
 from gputop.tui.look import Look
-from gputop.tui.plan_page import OUTCOME_SIGNS, plan_title, work_line, work_lines
+from gputop.tui.plan_page import labeled
+from gputop.tui.work_page import OUTCOME_SIGNS, as_work, story_line, work_line, work_lines
+
+Item = Work | Story | Admission | AuditRecord
+"""What the cursor goes through."""
+
+WORD_SIGNS: dict[Word, Span] = {
+    Word.OPEN: ("○", "dim"),
+    Word.CORDONED: ("◌", "warn"),
+    Word.DRAINING: ("◌", "warn"),
+    Word.DRAINED: ("●", "ok"),
+    Word.MAYBE: ("?", "warn"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,96 +40,169 @@ class Ledger:
     elsewhere: Sequence[Story] = ()
     """Plans that another gputop carries out now."""
     unfinished: Sequence[Story] = ()
-    leases: Sequence[Lease] = ()
+    admissions: Sequence[Admission] = ()
     history: Sequence[AuditRecord] = ()
     """Newest first."""
 
     @property
-    def items(self) -> list[Work | Story]:
+    def running(self) -> list[Work]:
+        return [work for work in self.works if not work.is_over]
+
+    @property
+    def over(self) -> list[Work]:
+        return [work for work in reversed(self.works) if work.is_over]
+
+    @property
+    def items(self) -> list[Item]:
         """What the cursor goes through, in the order of the view."""
-        running = [work for work in self.works if not work.is_over]
-        over = [work for work in reversed(self.works) if work.is_over]
-        return [*running, *self.unfinished, *over]
+        return [*self.running, *self.elsewhere, *self.unfinished, *self.admissions, *self.over, *self.history]
 
 
-def as_work(story: Story) -> Work:
-    """A plan of the journal, to be drawn like one of this gputop."""
-    outcomes = tuple(story.outcomes.values()) if len(story.outcomes) == len(story.plan.hosts) else None
-    return Work(story.plan, results=dict(story.ended), outcomes=outcomes)
+def key_of(item: Item) -> tuple[str, ...]:
+    """What an item is, when it is read again."""
+    match item:
+        case Work():
+            return "plan", item.plan.id
+        case Story():
+            return "plan", item.plan.id
+        case Admission():
+            return "host", item.host
+    return "record", item.plan, item.host or "", item.time.isoformat()
+
+
+def hosts_of(item: Item | None) -> tuple[str, ...]:
+    """Whom an act is about that is asked for with the cursor on `item`."""
+    match item:
+        case Work() | Story():
+            return tuple(host.host for host in item.plan.hosts)
+        case Admission():
+            return (item.host,)
+        case AuditRecord(host=str(host)):
+            return (host,)
+    return ()
 
 
 def actions_lines(ledger: Ledger, cursor: int, look: Look, width: int) -> tuple[list[Spans], int]:
     """The lines, and the number of the one that the cursor is on."""
     lines: list[Spans] = []
-    at = 0
-    items = ledger.items
+    at = number = 0
 
     def title(text: str) -> None:
         lines.extend((((" ", "text"),), ((f" {text}", "strong"),)))
 
-    def item(thing: Work | Story, *, is_open: bool) -> None:
-        nonlocal at
-        number = next(index for index, one in enumerate(items) if one is thing)
+    def item(head: Spans, below: Sequence[Spans] = (), *, is_open: bool = False) -> None:
+        nonlocal at, number
         is_here = number == cursor
+        number += 1
         if is_here:
             at = len(lines)
-        mark = ("❯", "accent") if is_here else (" ", "text")
-        lines.append((mark, *(work_line(thing) if isinstance(thing, Work) else story_line(thing, look))))
+        lines.append((("❯", "accent") if is_here else (" ", "text"), *head))
         if is_open or is_here:
-            lines.extend(work_lines(thing if isinstance(thing, Work) else as_work(thing), width))
+            lines.extend(below)
 
-    running = [work for work in ledger.works if not work.is_over]
     title("Under way")
-    for work in running:
-        item(work, is_open=True)
+    for work in ledger.running:
+        item(work_line(work), work_lines(work, width), is_open=True)
     for story in ledger.elsewhere:
-        lines.append(((" ", "text"), *story_line(story, look), ("  by another gputop", "dim")))
-    if not running and not ledger.elsewhere:
+        head = (*story_line(story, look), ("  by another gputop", "dim"))
+        item(head, work_lines(as_work(story, is_alive=True), width), is_open=True)
+    if not ledger.running and not ledger.elsewhere:
         lines.append((("   nothing", "dim"),))
     if ledger.unfinished:
         title("Unfinished: a crash, a lost connection or somebody left them so")
         for story in ledger.unfinished:
-            item(story, is_open=True)
-    if ledger.leases:
-        title("Drained")
-        lines += [lease_line(lease, look) for lease in ledger.leases]
-    over = [work for work in reversed(ledger.works) if work.is_over]
-    if over:
+            below = work_lines(as_work(story, is_alive=False), width, is_alive=False)
+            item(story_line(story, look), below, is_open=True)
+    if ledger.admissions:
+        title("Take no new work")
+        for one in ledger.admissions:
+            doubtful = one.word in (Word.OPEN, Word.MAYBE) or one.is_over(look.as_of)
+            item(admission_line(one, look), admission_lines(one, look, width), is_open=doubtful)
+    if ledger.over:
         title("Done since gputop was started")
-        for work in over:
-            item(work, is_open=False)
+        for work in ledger.over:
+            item(work_line(work), work_lines(work, width))
     if ledger.history:
         title("Audit log, newest first")
-        lines += [record_line(record, look) for record in ledger.history]
+        for record in ledger.history:
+            item(record_line(record, look))
     return [look.plain(line) for line in lines], at
 
 
-def story_line(story: Story, look: Look) -> Spans:
-    request = story.plan.request
-    when = story.plan.created_at.astimezone(look.zone)
-    by = f" by {clean(request.by)}" if request.by else ""
-    why = f": {clean(request.reason)}" if request.reason else ""
+# --- hosts that take no new work ----------------------------------------------------------------------------------
+
+
+def admission_line(one: Admission, look: Look) -> Spans:
+    """`● gpu-001  drained  by ann, until 14:00 (2 h)  replace NIC`."""
+    sign, style = WORD_SIGNS[one.word]
+    until, until_style = _until(one, look)
     return (
-        (" ◌ ", "warn"),
-        (f"{plan_title(story.plan):<26}", "strong"),
-        (f"  {when:%Y-%m-%d %H:%M}{by}{why}", "text"),
+        (f" {sign} ", style),
+        (f"{remote(one.host):<16}", "strong"),
+        (f" {one.word.value:<10}", style),
+        (f"  by {remote(one.by, 'somebody unknown')}, ", "text"),
+        (until, until_style),
+        (f"  {clean(one.reason)}", "dim"),
     )
 
 
-def lease_line(lease: Lease, look: Look) -> Spans:
-    until = "no end" if lease.until is None else f"until {lease.until.astimezone(look.zone):%Y-%m-%d %H:%M}"
-    over = lease.until is not None and is_over(lease, look.as_of)
-    since = show.duration(max(0.0, (look.as_of - lease.since).total_seconds()))
-    return (
-        (f"   {remote(lease.host):<16}", "strong"),
-        (f" by {clean(lease.by)} for {since}, ", "text"),
-        (until + ("; over: resume it" if over else ""), "warn" if over else "dim"),
-        (f"  {clean(lease.reason)}", "dim"),
-    )
+def admission_lines(one: Admission, look: Look, width: int) -> list[Spans]:
+    """How that is known, and what of it is not."""
+    if one.is_open:
+        words = f"{one.remark}, by {one.source}{_age(one.known_at, look)}; U closes the entry"
+    else:
+        words = _evidence(one, look)
+    return labeled("", "dim", words, "dim", width, label_width=5)
+
+
+def _until(one: Admission, look: Look) -> Span:
+    if one.until is None:
+        return ("no end", "dim")
+    words = f"until {show.clock_time(one.until, look.as_of, look.zone)}"
+    if one.is_over(look.as_of):
+        ago = show.duration((look.as_of - one.until).total_seconds())
+        return (f"{words}: over for {ago}, resume it (U) or drain it anew", "bad")
+    left = (one.until - look.as_of).total_seconds()
+    return (f"{words}" + (f" ({show.duration(left)} left)" if left > 0 else ""), "text")
+
+
+def _evidence(one: Admission, look: Look) -> str:
+    since = f"since {show.clock_time(one.since, look.as_of, look.zone)}; " if one.since is not None else ""
+    match one.source:
+        case "noted" | "its drain":
+            how = one.source
+        case "its marker":
+            how = "its marker says so, read"
+        case _:
+            how = f"{one.source} says so, asked"
+    remark = f"; {clean(one.remark)}" if one.remark else ""
+    return f"{since}{how}{_age(one.known_at, look)}{remark}"
+
+
+def _age(at: datetime | None, look: Look) -> str:
+    if at is None:
+        return ""
+    seconds = (look.as_of - at).total_seconds()
+    return " now" if seconds < 1 else f" {show.duration(seconds)} ago"
+
+
+def mark_text(mark: Mark, look: Look) -> str:
+    """What stands behind the word in a host's row, in one line; empty: the word says it all."""
+    if (one := mark.admission) is not None:
+        by, reason = remote(one.by, "somebody unknown"), f": {clean(one.reason)}" if one.reason else ""
+        until = f"; {_until(one, look)[0]}" if one.until is not None else ""
+        return f"{one.word.value} by {by}{reason}{until}; {_evidence(one, look)}"
+    if (record := mark.record) is not None:
+        what = f"{record.act.value}{_age(record.time, look)} by {clean(record.user)}"
+        return f"{what}: {mark.word}; {clean(record.summary)}"
+    return ""
+
+
+# --- what was done ------------------------------------------------------------------------------------------------
 
 
 def record_line(record: AuditRecord, look: Look) -> Spans:
-    when = _when(record.time, look)
+    when = f"{record.time.astimezone(look.zone):%m-%d %H:%M:%S}"
     if record.event is AuditEvent.REFUSED:
         sign, style, state = "✕", "warn", f"refused: {record.result or ''}"
     else:
@@ -126,14 +212,10 @@ def record_line(record: AuditRecord, look: Look) -> Spans:
     why = f"  {clean(record.reason)}" if record.reason else ""
     hint = f" → {clean(record.hint)}" if record.hint else ""
     return (
-        (f"   {when} ", "dim"),
+        (f"  {when} ", "dim"),
         (f"{sign} ", style),
         (f"{record.act.value:<10}", "text"),
         (f"{remote(record.host, 'all'):<16}", "strong"),
         (f"{state:<12}", style),
         (f" {clean(record.user)}{why}  {clean(record.summary)}{hint}", "dim"),
     )
-
-
-def _when(time: datetime, look: Look) -> str:
-    return f"{time.astimezone(look.zone):%m-%d %H:%M:%S}"

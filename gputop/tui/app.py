@@ -126,7 +126,7 @@ class GputopApp(Answering, inherit_bindings=False):
 
     @property
     def look(self) -> Look:
-        acts = self.desk.words() if self.desk is not None else {}
+        acts = self.desk.marks() if self.desk is not None else {}
         return Look(as_of=self.fleet.as_of, series=self.series, ascii_only=self.ascii_only, zone=self.options.zone,
                     acts=acts)  # fmt: skip
 
@@ -143,6 +143,7 @@ class GputopApp(Answering, inherit_bindings=False):
         return replace(
             head, view=screen.view, sort=state.sort, descending=state.descending, filter=screen.filter_text,
             shown=len(screen.table.rows), marks=len(state.marks), acts=len(self.desk.running) if self.desk else 0,
+            leases_over=len(self.desk.leases_over()) if self.desk is not None else 0,
         )  # fmt: skip
 
     def on_fleet_updated(self, message: FleetUpdated) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
+from gputop.actions.marks import Mark
 from gputop.catalog.words import THROTTLE_REASONS
 from gputop.domain.link import LinkState
 from gputop.fleet.series import BUCKET_SECONDS, SeriesStore
@@ -21,8 +22,8 @@ class Look:
     ascii_only: bool = False
     zone: tzinfo | None = None
     """Times are shown in it; `None`: this machine's."""
-    acts: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    """What acts have made of hosts: a word for each, and whether an act is at work on it now."""
+    acts: Mapping[str, Mark] = field(default_factory=dict)
+    """What acts have made of hosts."""
 
     @property
     def phase(self) -> int:

@@ -1,10 +1,9 @@
-"""A plan, what guards say of it, and how far it is, as lines: pure functions."""
+"""A plan and what guards say of it, as lines: pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gputop.actions.desk import GOOD, Work
 from gputop.catalog import format as show
 from gputop.catalog.text import clean, wrap
 from gputop.domain.action import (
@@ -15,15 +14,11 @@ from gputop.domain.action import (
     HostPlan,
     Loss,
     LossKind,
-    Outcome,
-    OutcomeState,
     Plan,
     Step,
-    StepResult,
-    StepState,
     Verdict,
 )
-from gputop.tui.draw import Span, Spans, remote, spread
+from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 
 LABEL = 9
@@ -40,24 +35,6 @@ VERBS = {
 
 COUNTED = {LossKind.JOB: ("job", "jobs"), LossKind.PROCESS: ("process", "processes")}
 """Losses of which a host may have many."""
-
-STEP_SIGNS: dict[StepState, Span] = {
-    StepState.ALREADY: ("●", "ok"),
-    StepState.VERIFIED: ("●", "ok"),
-    StepState.UNDONE: ("●", "ok"),
-    StepState.UNVERIFIED: ("▲", "warn"),
-    StepState.FAILED: ("✕", "bad"),
-    StepState.PENDING: ("◌", "warn"),
-    StepState.SKIPPED: ("–", "faint"),
-}
-
-OUTCOME_SIGNS: dict[OutcomeState, Span] = {
-    OutcomeState.VERIFIED: ("●", "ok"),
-    OutcomeState.UNVERIFIED: ("▲", "warn"),
-    OutcomeState.FAILED: ("✕", "bad"),
-    OutcomeState.PENDING: ("◌", "warn"),
-    OutcomeState.SKIPPED: ("–", "faint"),
-}
 
 
 def verb(kind: ActionKind) -> str:
@@ -187,86 +164,3 @@ def labeled(label: str, style: str, text: str, text_style: str, width: int, *, l
     head = f" {label}" if label_width < LABEL else f"   {label}"
     lines: list[Spans] = [((f"{head:<{label_width}} ", style), (parts[0], text_style))]
     return lines + [((" " * (label_width + 1), "text"), (part, text_style)) for part in parts[1:]]
-
-
-# --- how far it is ------------------------------------------------------------------------------------------------
-
-
-def work_line(work: Work) -> Spans:
-    """One line: what, on what, and how it stands."""
-    count = len(work.plan.hosts)
-    over = sum(work.outcome(host.host) is not None for host in work.plan.hosts)
-    sign: Span
-    if work.trouble:
-        sign, state = ("✕", "bad"), clean(work.trouble)
-    elif work.outcomes is None:
-        sign = ("○", "accent")
-        latest = next(iter(work.progress.values()), None)
-        state = "begins" if latest is None else clean(latest.summary) or clean(latest.title) or "under way"
-        if count > 1:
-            ended = sum(progress.step is None for progress in work.progress.values())
-            state = f"{ended} of {many(count, 'host')} done"
-    else:
-        worst = max(work.outcomes, key=lambda outcome: _BADNESS[outcome.state])
-        sign = OUTCOME_SIGNS[worst.state]
-        good = sum(outcome.state is OutcomeState.VERIFIED for outcome in work.outcomes)
-        state = f"{worst.state.value}: {clean(worst.summary)}" if good < over or count == 1 else f"all {over} verified"
-    return (
-        (f" {sign[0]} ", sign[1]),
-        (f"{plan_title(work.plan):<26}", "strong"),
-        (f"  {state}", "text"),
-    )
-
-
-_BADNESS = {
-    OutcomeState.VERIFIED: 0,
-    OutcomeState.SKIPPED: 1,
-    OutcomeState.PENDING: 2,
-    OutcomeState.UNVERIFIED: 3,
-    OutcomeState.FAILED: 4,
-}
-
-
-def work_lines(work: Work, width: int) -> list[Spans]:
-    """Each host and each of its steps."""
-    lines: list[Spans] = []
-    for host in work.plan.hosts:
-        outcome = work.outcome(host.host)
-        lines.append(_host_head(host, outcome))
-        progress = work.progress.get(host.host)
-        for step in host.steps:
-            result = work.results.get((host.host, step.id))
-            is_now = outcome is None and not work.is_over and progress is not None and progress.step == step.id
-            summary = ""
-            left: tuple[str, ...] = ()
-            if result is not None and not (is_now and progress is not None and progress.result is None):
-                summary, left = result.summary, result.left
-            elif is_now and progress is not None:
-                summary, left = progress.summary, progress.left
-                result = None
-            lines.append(_step_line(step, result, is_now=is_now, summary=summary))
-            if result is not None and result.hint:
-                lines += labeled("", "dim", f"→ {clean(result.hint)}", "dim", width)
-            if result is None or result.state not in GOOD:
-                for one in left[:4]:
-                    lines += labeled("", "dim", f"left: {clean(one)}", "dim", width)
-    return lines
-
-
-def _host_head(host: HostPlan, outcome: Outcome | None) -> Spans:
-    name: Spans = ((f"     {remote(host.host)}", "strong"),)
-    if outcome is None:
-        return name
-    sign, style = OUTCOME_SIGNS[outcome.state]
-    words = f"  {sign} {outcome.state.value}, {outcome.host_state.value}"
-    return (*name, (words, style), (f"  {clean(outcome.summary)}", "dim"))
-
-
-def _step_line(step: Step, result: StepResult | None, *, is_now: bool, summary: str) -> Spans:
-    if result is not None:
-        sign, style = STEP_SIGNS[result.state]
-        state = result.state.value
-    else:
-        sign, style, state = ("○", "accent", "now") if is_now else ("·", "faint", "")
-    said = f"  {clean(summary)}" if summary else ""
-    return ((f"       {sign} ", style), (f"{clean(step.title):<34}", "text"), (f" {state:<10}", style), (said, "dim"))

@@ -40,6 +40,8 @@ class Head:
     """Acts that are under way."""
     waiting: str = ""
     """What waits for an answer of the user; empty: nothing does."""
+    leases_over: int = 0
+    """Hosts that were drained for a time which has passed."""
 
 
 def header_height(width: int, height: int) -> int:
@@ -102,6 +104,9 @@ def _badges(head: Head) -> Spans:
         spans += [(f" {head.acts} {'act' if head.acts == 1 else 'acts'} under way ", "badge"), (" ", "text")]
     if head.waiting:
         spans += [(f" {head.waiting} ", "badge"), (" ", "text")]
+    if head.leases_over:
+        word = "lease" if head.leases_over == 1 else "leases"
+        spans += [(f" {head.leases_over} {word} over: 9 ", "badge"), (" ", "text")]
     if head.marks:
         spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
     return tuple(spans)
@@ -190,6 +195,8 @@ def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) ->
     paused: Spans = ((" PAUSED ", "badge"), (" ", "text")) if head.paused_seconds is not None else ()
     if head.waiting:
         paused += ((f" {head.waiting.split()[0]}? ", "badge"), (" ", "text"))
+    if head.leases_over:
+        paused += ((f" {head.leases_over} over ", "badge"), (" ", "text"))
     busy: Spans = ((f"{sums.devices_busy}/{sums.devices}", "strong"), (" busy  ", "dim"))
     right: Spans = (*paused, *busy, data_age(fleet, words=False))
     left = states(fleet, words=False)

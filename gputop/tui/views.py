@@ -119,11 +119,14 @@ def host_name(row: Row, look: Look, width: int) -> Spans:
     return ((remote(row.host.name), "strong" if row.host.link.state in TROUBLE else "text"),)
 
 
+TONES = {"now": "accent", "closed": "warn", "bad": "bad", "doubt": "dim"}
+"""Colors of what a row says of acts."""
+
+
 def state_word(row: HostRow, look: Look, width: int) -> Spans:
     state = row.host.link.state
-    if (act := look.acts.get(row.host.name)) is not None:
-        word, is_now = act
-        return ((word, "accent" if is_now else "bad" if word == "failed" else "warn"),)
+    if (mark := look.acts.get(row.host.name)) is not None:
+        return ((mark.word, TONES[mark.tone]),)
     return ((WORDS[state], "dim" if state is LinkState.OK else SIGNS[state][1]),)
 
 

@@ -108,7 +108,8 @@ class Machines:
         now = self._clock.now()
         for name in hosts:
             if (frame := self.hosts[name].frame) is not None:
-                frame = structs.replace(frame, sampled_at=now, received_at=now)
+                values = structs.replace(frame.host, drain_marker=self.markers.get(name, ""))
+                frame = structs.replace(frame, sampled_at=now, received_at=now, host=values)
                 self.hosts[name] = structs.replace(self.hosts[name], frame=frame)
         return {name: self.hosts[name] for name in hosts}
 

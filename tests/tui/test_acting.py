@@ -289,7 +289,7 @@ async def test_a_drain_is_seen_live_and_ends_verified(make: Callable[..., Stage]
         await wait_for_steps(stage, pilot, lambda: "● verified, drained" in stage.shown())
         assert [lease.host for lease in leases(stage.folder)] == ["gpu-01"]
         await pilot.press("escape")
-        await until(pilot, lambda: "drained" in stage.shown())
+        await until(pilot, lambda: " drained  " in stage.shown())
         assert stage.app.screen is stage.app.fleet_screen
 
 
@@ -303,13 +303,17 @@ async def test_a_plan_that_is_let_go_of_can_be_resumed_or_rolled_back(make: Call
         await pilot.press("9")
         await wait_for_steps(stage, pilot, lambda: "left: GPU 0" in stage.shown())
         await pilot.press("enter")
+        await until(pilot, lambda: "⏎ let go of it" in stage.shown())
+        await pilot.press("enter")
         await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
         await pilot.click("#leave")
         await until(pilot, lambda: unfinished(stage.folder))
+        await until(pilot, lambda: "⏎ go on with it, roll it back, or forget it" in stage.shown())
+        await pilot.press("escape")
         screen: Any = stage.app.screen
-        screen._read_again()
+        screen.read_again()
         await until(pilot, lambda: "Unfinished" in stage.shown())
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
         assert stage.app.screen.query_one("#back", Button).disabled
         stage.app.screen.query_one("#phrase", Input).focus()

@@ -114,15 +114,19 @@ async def test_a_power_cap_is_undone_from_the_view_of_actions_to_what_it_was_bef
         await ended(stage, pilot)
         await pilot.press("9")
         await pilot.press("enter")
-        await until(pilot, lambda: "undone: GPU 0 to 700 W" in stage.shown())
+        await until(pilot, lambda: "undo  GPU 0 to 700 W: gpu-01: sudo -n nvidia-smi -i GPU-0 -pl 700" in stage.shown())
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
         assert stage.app.screen.query_one("#back", Button).disabled
         stage.app.screen.query_one("#phrase", Input).focus()
         await pilot.press(*"gpu-01")
         await pilot.click("#back")
-        assert await ended(stage, pilot, 1) is OutcomeState.VERIFIED
+        await until(pilot, lambda: len(stage.machines.ran) == 2)
+        assert await ended(stage, pilot) is OutcomeState.VERIFIED
         assert stage.machines.ran == ["cap gpu-01 GPU-0 500", "cap gpu-01 GPU-0 700"]
+        await until(pilot, lambda: "undone" in stage.shown() or "700 W" in stage.shown())
+        await pilot.press("enter")
+        await until(pilot, lambda: "nothing is left to be done about it" in stage.shown())
 
 
 async def test_gpus_of_several_hosts_are_each_reached_on_their_own_host(make: Make) -> None:

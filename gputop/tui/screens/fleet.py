@@ -13,6 +13,7 @@ from textual.widgets import Input
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.totals import Totals, totals
 from gputop.query.filter import Predicate, parse_filter
+from gputop.tui.actions_page import mark_text
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
@@ -79,7 +80,7 @@ class FleetScreen(CommandScreen):
         for name, shown in (("titles", fits), ("table", fits), ("footer", fits and height > 10)):
             self.query_one(f"#{name}").display = shown
         fleet = self.gputop.fleet
-        wants_reason = len(fleet.hosts) > REASONS_UP_TO_HOSTS or bool(fleet.problems)
+        wants_reason = len(fleet.hosts) > REASONS_UP_TO_HOSTS or bool(fleet.problems or self.gputop.look.acts)
         self.query_one("#reason").display = fits and height > 14 and wants_reason
         bar = self.query_one("#header", Lines)
         bar.styles.height = lines if fits else max(1, height)
@@ -113,12 +114,18 @@ class FleetScreen(CommandScreen):
         self.query_one("#footer", Lines).show([self._footer(fleet, width)])
 
     def _reason(self, fleet: Fleet) -> Spans:
-        """What is wrong with a source as a whole; else with the host under the cursor."""
+        """What is wrong with a source as a whole; else what acts made of the host under the cursor, and what is wrong
+        with it."""
         if fleet.problems:
             problem = fleet.problems[-1]
             return ((" ✕ ", "bad"), (remote("; ".join(filter(None, (problem.summary, problem.hint)))), "text"))
         row = self.table.cursor_row
-        return ((" " + remote(reason(row.host, fleet.as_of), ""), "dim"),) if row is not None else ()
+        if row is None:
+            return ()
+        look = self.gputop.look
+        mark = look.acts.get(row.host.name)
+        told = f"{mark_text(mark, look)}   " if mark is not None and mark_text(mark, look) else ""
+        return ((f" {told}", "text"), (remote(reason(row.host, fleet.as_of), ""), "dim"))
 
     def _footer(self, fleet: Fleet, width: int) -> Spans:
         look = self.gputop.look
