@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gputop.actions.verify import ANSWERING, emptiness
-from gputop.domain.action import CheckState
+from gputop.domain.action import ActionKind, CheckState
 from gputop.domain.backend import NoScheduler
 from gputop.domain.host import Host
 from gputop.domain.job import AdminState, NodeState
@@ -151,10 +151,10 @@ def _by_lease(host: Host | None, lease: Lease, now: datetime) -> Admission:
     found = standing(lease, frame.facts.boot_id if frame is not None else None)
     if found is Standing.GONE and frame is not None:
         return _noted(lease, Word.OPEN, "its boot id", frame.received_at, "it has rebooted: its marker is gone")
-    remark = {
-        Standing.DRAINING: "it was never proven empty",
-        Standing.DOUBTFUL: lease.doubt,
-    }.get(found, "whether that still holds cannot be told now")
+    never_proven = "it was cordoned" if lease.act is ActionKind.CORDON else "it was never proven empty"
+    remark = {Standing.DRAINING: never_proven, Standing.DOUBTFUL: lease.doubt}.get(
+        found, "whether that still holds cannot be told now"
+    )
     return _noted(lease, Word.MAYBE, "noted", lease.since, remark)
 
 

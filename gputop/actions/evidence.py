@@ -116,8 +116,8 @@ def _changes(before: HostPlan, after: HostPlan) -> Iterator[str]:
     for word in after.evidence.split():
         if word not in held:
             yield f"{TOPICS.get(word.partition(':')[0], 'what is known of it')} has changed"
-    shown = {step.id for step in before.steps}
-    yield from (f'"{step.title}" would be done too' for step in after.steps if step.id not in shown)
+    shown = {(step.id, step.title) for step in before.steps}
+    yield from (f'"{step.title}" would be done too' for step in after.steps if (step.id, step.title) not in shown)
     for loss in new_losses(before, after):
         yield f"{loss.summary} is new"
 

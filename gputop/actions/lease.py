@@ -20,6 +20,8 @@ from gputop.domain.action import ActionKind, Goal, HostActState, HostPlan, Outco
 from gputop.domain.record import Lease
 from gputop.schedulers.none import MARK_STEP
 
+CLOSES = frozenset({ActionKind.DRAIN, ActionKind.CORDON})
+"""Acts after which a host takes no new work."""
 BOOTS = frozenset({ActionKind.REBOOT, ActionKind.STOP, ActionKind.HIBERNATE, ActionKind.START})
 """Acts after which a host may be in another boot."""
 
@@ -30,15 +32,16 @@ OPENED = frozenset({Goal.UNMARKED, Goal.SCHEDULABLE})
 def remember(
     state_folder: Path, plan: Plan, outcomes: Sequence[Outcome], now: datetime, marked: Collection[str] = ()
 ) -> None:
-    """A drain that has closed a host makes a lease, unless somebody else had drained it; what opens the host ends it,
-    and what may have booted it makes it doubtful. `marked`: hosts whose drain only a marker stands for. Raises
-    `OSError`."""
+    """A drain or a cordon that has closed a host makes a lease, unless somebody else had drained it; what opens the
+    host ends it, and what may have booted it makes it doubtful. `marked`: hosts whose drain only a marker stands for.
+    Raises `OSError`."""
     request = plan.request
+    is_cordon = request.kind is ActionKind.CORDON  # it proves nothing, and ends no proof
     hosts = {host.host: host for host in plan.hosts}
     for outcome in outcomes:
         host, path = hosts[outcome.host], _path(state_folder, outcome.host)
         takes_work = _takes_work(request.kind, host, outcome)
-        drains = request.kind is ActionKind.DRAIN
+        drains = request.kind in CLOSES
         if drains and takes_work is False and not host.drained_by:
             known = _read(path) if host.state in (HostActState.DRAINING, HostActState.DRAINED) else None
             lease = Lease(
@@ -48,7 +51,8 @@ def remember(
                 since=known.since if known is not None else now,
                 until=request.until or (known.until if known is not None else None),
                 plan=plan.id,
-                verified=outcome.state is OutcomeState.VERIFIED,
+                act=known.act if known is not None and is_cordon else request.kind,
+                verified=known is not None and known.verified if is_cordon else outcome.state is OutcomeState.VERIFIED,
                 boot_id=host.identity.boot_id,
                 ends_at_boot=outcome.host in marked,
             )

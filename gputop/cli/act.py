@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             "--consent", metavar="WORD", action="append", default=[], help="agree to what the plan names by this word"
         )
-    if kind == "drain":
-        group.add_argument("--for", metavar="TIME", dest="lease", help="how long it is to stay drained, such as 2h")
+    if kind in ("drain", "cordon"):
+        group.add_argument("--for", metavar="TIME", dest="lease", help="how long it is to stay so, such as 2h")
     if kind == "stop":
         group.add_argument("--hibernate", action="store_true", help="keep the memory, where the provider can")
     if kind == "signal":

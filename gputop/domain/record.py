@@ -95,6 +95,8 @@ class Lease(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime | None = None
     plan: str = ""
+    act: ActionKind = ActionKind.DRAIN
+    """Or a cordon, which waits for nothing."""
     verified: bool = False
     """Proven empty at its end; `False`: something was left, or it could not be proven."""
     boot_id: str | None = None

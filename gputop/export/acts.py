@@ -10,6 +10,7 @@ import msgspec
 
 from gputop.catalog.text import clean
 from gputop.domain.action import (
+    ActionKind,
     Allow,
     Confirm,
     Deny,
@@ -155,6 +156,8 @@ def _lease_lines(lease: Lease, now: datetime, seen: Seen | None) -> Iterator[str
     if lease.until is not None and lease.until <= now:
         until += " (over: resume it)"
     doing = "draining" if word is Standing.DRAINING else "drained"
+    if lease.act is ActionKind.CORDON:
+        doing = "cordoned"
     by = f"{doing} by {clean(lease.by)} since {lease.since:%Y-%m-%d %H:%M} UTC"
     yield f"{lease.host}  {by}  {until}  {clean(lease.reason)}"
     match word:
@@ -162,7 +165,7 @@ def _lease_lines(lease: Lease, now: datetime, seen: Seen | None) -> Iterator[str
             yield "     gone by a reboot: its marker with it, and it takes work"
         case Standing.DOUBTFUL:
             yield f"     {clean(lease.doubt)}: its marker may be gone with the boot"
-        case Standing.DRAINING:
+        case Standing.DRAINING if lease.act is ActionKind.DRAIN:
             yield "     not proven empty when the drain was last looked at"
     if seen is not None:
         yield f"     now: {clean(seen.now) or seen.state.value}"

@@ -114,7 +114,7 @@ def actions_lines(ledger: Ledger, cursor: int, look: Look, width: int) -> tuple[
             below = work_lines(as_work(story, is_alive=False), width, is_alive=False)
             item(story_line(story, look), below, is_open=True)
     if ledger.admissions:
-        title("Take no new work")
+        title("Hosts that take no new work")
         for one in ledger.admissions:
             doubtful = one.word in (Word.OPEN, Word.MAYBE) or one.is_over(look.as_of)
             item(admission_line(one, look), admission_lines(one, look, width), is_open=doubtful)
@@ -168,9 +168,10 @@ def _until(one: Admission, look: Look) -> Span:
 
 def _evidence(one: Admission, look: Look) -> str:
     since = f"since {show.clock_time(one.since, look.as_of, look.zone)}; " if one.since is not None else ""
+    how = one.source
     match one.source:
         case "noted" | "its drain":
-            how = one.source
+            pass
         case "its marker":
             how = "its marker says so, read"
         case _:

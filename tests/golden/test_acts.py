@@ -71,6 +71,7 @@ async def test_actions(tmp_path: Path, size: tuple[int, int], screen: SnapshotAs
             for _ in range(6):
                 await stage.clock.advance(10.0)
                 await pilot.pause(0.01)
+        await stage.tick(pilot)
         await pilot.press("9")
         await pilot.pause()
         await pilot.pause()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import structs
+from textual.pilot import Pilot
 
 from gputop.actions.acts import Acts
 from gputop.actions.audit import AuditLog, Who, read_records
@@ -22,13 +23,19 @@ from gputop.domain.call import CommandResult, RunHere, RunOn
 from gputop.domain.host import Host
 from gputop.domain.job import NodeState, Pod, PodFate
 from gputop.domain.reading import ProcessReading
+from gputop.fleet.collector import Update
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
 from gputop.schedulers.none import MARKER, MarkerScheduler
 from gputop.tui.app import GputopApp, ScreenOptions
+from gputop.tui.bridge import FleetUpdated
 from tests.fakes.acts import BOOT, LabPower, a_host, straight
-from tests.fakes.clock import START, ManualClock
+from tests.fakes.clock import ManualClock
 from tests.tui.builders import dark
+
+
+def boot_of(host: str) -> str:
+    return BOOT[:-2] + host[-2:]
 
 
 class Machines:
@@ -67,7 +74,7 @@ class Machines:
             self.markers.pop(call.host, None)
             self.ran.append(f"unmark {call.host}")
         elif "boot_id" in text:
-            said = f"{BOOT}\nmachine-of-{call.host}\n"
+            said = f"{boot_of(call.host)}\nmachine-of-{call.host}\n"
         elif MARKER in text:
             said = f"marked\n{self.markers[call.host]}" if call.host in self.markers else "free\n"
         elif "wall" in text:
@@ -181,7 +188,14 @@ class Stage:
 
     @property
     def fleet(self) -> Fleet:
-        return Fleet(as_of=START, hosts=dict(self.machines.hosts))
+        return Fleet(as_of=self.clock.now(), hosts=dict(self.machines.hosts))
+
+    async def tick(self, pilot: Pilot[int]) -> None:
+        """Show the machines as they are now."""
+        await self.machines.look(list(self.machines.hosts))
+        self.app.post_message(FleetUpdated(Update(fleet=self.fleet, changed=frozenset())))
+        await pilot.pause()
+        await pilot.pause()
 
     def events(self) -> list[str]:
         return [f"{record.event.value} {record.act.value}" for record in read_records(self.folder / "audit.jsonl")]

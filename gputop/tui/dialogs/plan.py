@@ -22,7 +22,7 @@ from gputop.actions.evidence import changes
 from gputop.actions.guards import is_confirmed
 from gputop.actions.words import one_line
 from gputop.configfile import duration
-from gputop.domain.action import MOST_CHARACTERS, ActionKind, ActionRequest, Allow, Confirm, Deny, LossKind
+from gputop.domain.action import MOST_CHARACTERS, ActionKind, ActionRequest, Allow, Confirm, Consent, Deny
 from gputop.domain.problem import Problem
 from gputop.tui.dialogs.base import Dialog, Entry, text_page
 from gputop.tui.draw import Spans, remote
@@ -48,11 +48,12 @@ HAS_LEASE = frozenset({ActionKind.DRAIN, ActionKind.CORDON})
 """Acts that are for a time."""
 LONGEST_LEASE = timedelta(days=30)
 
-CONSENTS: Mapping[str, tuple[str, str]] = {
-    LossKind.UNMANAGED_POD.value: ("Agree: pods without a controller end", "Lose pods"),
-    LossKind.EMPTY_DIR.value: ("Agree: emptyDir data is lost", "Lose emptyDir data"),
-    "drained-by-other": ("Agree: undo another's drain", "Undo another's"),
-    "node-not-ready": ("Agree: wait for its kubelet", "Wait for kubelet"),
+AGREES: Mapping[Consent, tuple[str, str]] = {
+    Consent.UNMANAGED_PODS: ("Agree: pods without a controller end", "Lose pods"),
+    Consent.EMPTY_DIR_DATA: ("Agree: emptyDir data is lost", "Lose emptyDir data"),
+    Consent.NODE_NOT_READY: ("Agree: wait for its kubelet", "Wait for kubelet"),
+    Consent.DRAINED_BY_OTHER: ("Agree: undo another's drain", "Undo another's"),
+    Consent.POWER_CUT: ("Agree: cut the power", "Cut the power"),
 }
 """What a person may agree to so that it stands in the way no more: the words of its button, and in a narrow pane."""
 
@@ -90,7 +91,7 @@ class PlanDialog(Dialog[Work]):
             yield from _field("override", "why checks that say no are set aside; empty: they count")
             yield from _field("phrase", "")
             with Container(id="dialog-consents"):
-                for name, (words, _) in CONSENTS.items():
+                for name, (words, _) in AGREES.items():
                     yield Button(words, id=f"agree-{name}", compact=True)
             with Horizontal(id="dialog-buttons"):
                 yield Button("Cancel", id="cancel", compact=True)
@@ -243,13 +244,13 @@ class PlanDialog(Dialog[Work]):
     def _draw_consents(self, width: int) -> int:
         """Show the buttons that agree to something; how many lines they take."""
         wanted, is_narrow = self._consents(), width < NARROW
-        for name, words in CONSENTS.items():
+        for name, words in AGREES.items():
             button = self.query_one(f"#agree-{name}", Button)
             button.display = name in wanted
             button.label = words[is_narrow]
         box = self.query_one("#dialog-consents", Container)
         box.set_class(is_narrow, "-narrow")
-        count = sum(name in wanted for name in CONSENTS)
+        count = sum(name in wanted for name in AGREES)
         lines = count if is_narrow else min(1, count)
         box.display = bool(lines)
         box.styles.height = max(1, lines)
@@ -282,6 +283,10 @@ class PlanDialog(Dialog[Work]):
             "drained-by-other": f"ask them first; then {agree}, or {aside}",
             "needs-consent": f"{agree}, if it may be lost",
         }
+        hosts = self.proposal.plan.hosts if self.proposal is not None else ()
+        for block in (block for host in hosts for block in host.blocks):
+            if block.consent is not None and block.kind not in hints:
+                hints[block.kind] = f'"{AGREES[Consent(block.consent)][0]}" below'
         return hints | ({"read-only": self.gputop.why_locked} if self.gputop.why_locked else {})
 
     def _may_drain_instead(self) -> bool:
