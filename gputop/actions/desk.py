@@ -111,6 +111,7 @@ class Desk:
         self.fleet: Fleet | None = None
         self._marks: dict[str, Mark] | None = None
         self._wants_glance = False
+        self._woken = asyncio.Event()
         self.state_folder = state_folder
         self.audit_path = audit_path
         self.inventory = tuple(inventory)
@@ -164,7 +165,9 @@ class Desk:
     @staticmethod
     def can_undo(story: Story) -> bool:
         """Whether a plan that is over can still be taken back: what was so before is known, and is all of it."""
-        undoes = any(step.undo is not None for host in story.plan.hosts for step in host.steps)
+        called = {key for key, result in story.ended.items() if result.state in UNDOABLE}
+        undoes = any((host.host, step.id) in called and step.undo is not None
+                     for host in story.plan.hosts for step in host.steps)  # fmt: skip
         return story.closed == "finished" and story.plan.request.kind is ActionKind.POWER_CAP and undoes
 
     def forget(self, story: Story) -> str:
@@ -246,6 +249,7 @@ class Desk:
         """What its scheduler said before an act says nothing about now."""
         self.nodes.pop(host, None)
         self._wants_glance = True
+        self._woken.set()
 
     async def close(self) -> None:
         """End all; what is not finished can be resumed from its journal."""
@@ -275,7 +279,13 @@ class Desk:
                 asked, self._wants_glance = clock.monotonic(), False
                 await self._glance(list(self.fleet))
             self.changed()
-            await clock.sleep(BOOKS_SECONDS)
+            self._woken.clear()
+            waits = [asyncio.ensure_future(each) for each in (clock.sleep(BOOKS_SECONDS), self._woken.wait())]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
 
     def read_books(self) -> None:
         self.page = self._books.read()
@@ -310,6 +320,9 @@ class Desk:
             self._marks = marks(self.fleet, self.admissions(), self.page.history, at_work, self.now)
         return self._marks
 
+
+UNDOABLE = frozenset({StepState.VERIFIED, StepState.UNVERIFIED, StepState.PENDING})
+"""Steps that have, or may have, changed something."""
 
 GOOD = frozenset({StepState.VERIFIED, StepState.ALREADY, StepState.UNDONE})
 """Steps that may be shown green."""

@@ -17,6 +17,9 @@ from gputop.fleet.fleet import Fleet
 NEWS_SECONDS = 3600.0
 """So long a row says that the last act on its host failed, or could not be verified."""
 
+SMALL = frozenset({ActionKind.SIGNAL, ActionKind.POWER_CAP, ActionKind.MESSAGE})
+"""Acts after which a host stands where it stood, well or not."""
+
 Tone = Literal["now", "closed", "bad", "doubt"]
 
 
@@ -52,10 +55,11 @@ def marks(
 
 
 def _newest(history: Sequence[AuditRecord]) -> dict[str, AuditRecord]:
-    """The last outcome of each host on which anything was done."""
+    """The last outcome of each host on which anything was done that changes how it stands."""
     found: dict[str, AuditRecord] = {}
     for record in history:
-        if record.event is AuditEvent.OUTCOME and record.host is not None and record.result != OutcomeState.SKIPPED:
+        is_news = record.event is AuditEvent.OUTCOME and record.result != OutcomeState.SKIPPED
+        if is_news and record.host is not None and record.act not in SMALL:
             found.setdefault(record.host, record)
     return found
 

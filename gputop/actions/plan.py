@@ -41,7 +41,6 @@ from gputop.domain.action import (
     Plan,
     Step,
 )
-from gputop.domain.backend import NoScheduler
 from gputop.domain.call import Watch
 from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
@@ -60,7 +59,7 @@ from gputop.ports import (
     PowerProvider,
     Scheduler,
 )
-from gputop.schedulers.none import tell_step
+from gputop.schedulers.none import MarkerScheduler, tell_step
 
 PLAN_SECONDS = 300.0
 """A plan that nobody confirmed within this time has expired."""
@@ -111,7 +110,7 @@ def _host_plan(request: ActionRequest, evidence: Evidence, ends: BackEnds, now: 
         host=host.name,
         identity=_identity(evidence),
         state=state,
-        state_after=_state_after(request.kind, evidence, state),
+        state_after=_state_after(request.kind, ends, state),
         drained_by=_drained_by_other(request, evidence.node),
         now=describe(host, evidence.node, evidence.instance, state),
         steps=_within(request, steps) if not any(block.consent is None for block in blocks) else (),
@@ -145,11 +144,11 @@ def _other_machine(evidence: Evidence) -> tuple[Block, ...]:
     return (Block(kind="identity", summary=summary, hint="look again; then check its address"),)
 
 
-def _state_after(kind: ActionKind, evidence: Evidence, before: HostActState) -> HostActState | None:
+def _state_after(kind: ActionKind, ends: BackEnds, before: HostActState) -> HostActState | None:
     """A boot ends a drain that only a marker below /run stood for; a scheduler remembers its own."""
     if kind not in (ActionKind.REBOOT, ActionKind.START):
         return None
-    if _is_marked_only(evidence):
+    if ends.scheduler.name == MarkerScheduler.name:
         return HostActState.ACTIVE
     return HostActState.UNKNOWN if before is HostActState.STOPPED else before
 
@@ -332,14 +331,10 @@ def _of_somebody_else(request: ActionRequest, node: NodeState | None) -> tuple[B
 def _lost_drain(request: ActionRequest, evidence: Evidence) -> tuple[Loss, ...]:
     """Of somebody else, where only a marker below /run stands for it."""
     node = evidence.node
-    if node is None or not _drained_by_other(request, node) or not _is_marked_only(evidence):
+    if node is None or not _drained_by_other(request, node) or node.scheduler != MarkerScheduler.name:
         return ()
     who = node.by or "somebody unknown"
     return (Loss(kind=LossKind.DRAIN, summary=f"the drain of {who}: a boot removes its marker", user=node.by),)
-
-
-def _is_marked_only(evidence: Evidence) -> bool:
-    return isinstance(evidence.host.spec.scheduler, NoScheduler | None)
 
 
 def _consents(request: ActionRequest, node: NodeState) -> tuple[Block, ...]:

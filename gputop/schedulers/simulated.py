@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from gputop.domain.action import ActionRequest, Block, Check, CheckState, Goal, Step
 from gputop.domain.call import Performed, RunHere
@@ -16,9 +17,9 @@ LOOK_SECONDS = 10.0
 
 
 class SimulatedScheduler:
-    """Implements `ports.Scheduler`, `CanCordon`, `CanDrain` and `CanResume`."""
+    """Implements `ports.Scheduler`, `CanGlance`, `CanCordon`, `CanDrain` and `CanResume`."""
 
-    name = "simulated"
+    name = "the simulated scheduler"
 
     def __init__(self, program: str, runner: Runner, clock: Clock) -> None:
         self._program = program
@@ -29,11 +30,29 @@ class SimulatedScheduler:
         nodes = await asyncio.gather(*(self._observe(host) for host in hosts))
         return {node.host: node for node in nodes}
 
+    async def glance(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
+        """All hosts at once."""
+        now = self._clock.now()
+        result = await self._runner.run(RunHere(argv=(self._program, "states")), deadline_seconds=LOOK_SECONDS)
+        if (problem := trouble(result)) is not None:
+            block = Block(kind="no-answer", summary=problem.summary)
+            return {
+                host.name: NodeState(host=host.name, scheduler=self.name, block=block, observed_at=now)
+                for host in hosts
+            }
+        lines = result.text.splitlines()
+        drained = {name: ["drained", by, why] for name, by, why in zip(*(iter(lines),) * 3, strict=False)}
+        return {host.name: self._node(host, drained.get(host.name, ["schedulable"]), now) for host in hosts}
+
     async def _observe(self, host: Host) -> NodeState:
         now = self._clock.now()
         said = await self._state(host.name)
         if isinstance(said, Block):
             return NodeState(host=host.name, scheduler=self.name, block=said, observed_at=now)
+        return self._node(host, said, now)
+
+    def _node(self, host: Host, said: Sequence[str], now: datetime) -> NodeState:
+        """`said`: the state, who drained it, why."""
         state, by, reason = (*said, "", "", "")[:3]
         is_drained = state == "drained"
         jobs = _jobs(host)

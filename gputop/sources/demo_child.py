@@ -27,11 +27,21 @@ from gputop.probes.bundle import parse_command
 from gputop.remote.wire import EXIT_PAYLOAD_SHORT, SILENCE_LIMIT_SECONDS, pack
 from gputop.sources.demo.direct import last_sample, sample_phase
 from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
-from gputop.sources.demo.messages import Message, frame, hello
-from gputop.sources.demo.ordered import FOLDER, NONE, PROGRAM, SCRIPT, ordered_frame, ordered_hello, read_orders
+from gputop.sources.demo.doings import Said, run
+from gputop.sources.demo.messages import Message, frame, hello, uuids
+from gputop.sources.demo.ordered import (
+    FOLDER,
+    NONE,
+    PROGRAM,
+    SCRIPT,
+    ordered_frame,
+    ordered_hello,
+    ordered_trouble,
+    read_orders,
+)
 from gputop.sources.demo.programs import answer
 from gputop.sources.demo.prompt import Prompt
-from gputop.sources.demo.trouble import condition
+from gputop.sources.demo.trouble import Condition, condition
 from gputop.sources.demo_server import LOOPBACK, Order, Ready
 from gputop.transport.limits import allow_open_files
 
@@ -172,13 +182,14 @@ class _Served:
     async def _answer(self, channel: Channel) -> None:
         """Do what the server's shell would do with the command of a client."""
         if channel.command is None:
-            await _converse(channel, Prompt(self.host.name, self._tool, echoes=channel.term_type is not None))
+            await _converse(channel, Prompt(self.host.name, self._typed, echoes=channel.term_type is not None))
             return
         asked = parse_command(channel.command)
         if asked is None:
-            status, said = self._look(channel.command)
-            channel.stdout.write(said.encode())
-            channel.exit(status)
+            said = self._look(channel.command)
+            channel.stdout.write(said.out.encode())
+            channel.stderr.write(said.error.encode())
+            channel.exit(said.status)
             return
         size, token = asked
         channel.stdout.write(token.encode() + b"\n")
@@ -190,34 +201,41 @@ class _Served:
         await _Agent(self, channel, token, self._time, self._clock).run()
         channel.exit(0)
 
-    def _look(self, command: str) -> tuple[int, str]:
-        """Exit status and output of a program that somebody runs to look at the host."""
+    def _look(self, command: str) -> Said:
+        """What a program prints that gputop or a person starts on the host."""
         words = shlex.split(command)
         if "gputop" not in words:
             return self._tool(words)
-        mark, argv = words[words.index("gputop") + 1], words[words.index("gputop") + 5 :]
-        facts = self.hello(self._time(self.host))["facts"]
-        if argv[-1] == "/proc/sys/kernel/random/boot_id":
-            return 0, f"{mark}\n{facts['boot_id']}\n"
-        if "boot_id" in argv[-1]:
-            return 0, f"{mark}\n{facts['boot_id']}\n{facts['machine_id']}\n"
-        if "dmesg" in argv[-1] and "dmesg -T" not in argv[-1]:
-            return 0, f"{mark}\n"  # the check before a resume: what was logged is told by frames
-        status, said = self._tool(argv)
-        return status, f"{mark}\n{said}"
+        mark, _, _, _, *argv = words[words.index("gputop") + 1 :]
+        t = self._time(self.host)
+        frame = self.frame(t, 1, INTERVAL_SECONDS)
+        said = run(argv, self.host, self.hello(t), frame, self._orders_folder, t, self.orders) or self._tool(argv)
+        return msgspec.structs.replace(said, out=f"{mark}\n{said.out}")
 
-    def _tool(self, argv: list[str]) -> tuple[int, str]:
+    def _tool(self, argv: list[str]) -> Said:
         if argv[:2] == ["sh", "-c"] and argv[4:]:  # a script that finds the program and runs it
             argv = argv[4:]
         t = self._time(self.host)
-        return answer(argv, self.host, self.hello(t), self.frame(t, 1, INTERVAL_SECONDS), t)
+        status, out = answer(argv, self.host, self.hello(t), self.frame(t, 1, INTERVAL_SECONDS), t)
+        return Said(out=out, status=status)
+
+    def _typed(self, argv: list[str]) -> tuple[int, str]:
+        """For the prompt of a shell."""
+        said = self._tool(argv)
+        return said.status, said.out
+
+    def _trouble(self, t: float) -> Condition:
+        """What is wrong with the host, as far as no act has mended it."""
+        trouble = condition(self.host, t)
+        return ordered_trouble(trouble, self.orders, uuids(self.host))
 
     def hello(self, t: float) -> Message:
-        return ordered_hello(hello(self.host, t), self.host, self.orders)
+        return ordered_hello(hello(self.host, t, self._trouble(t)), self.host, self.orders)
 
     def frame(self, t: float, sequence: int, interval: float) -> Message:
         self.orders = read_orders(self._orders_folder, self.host.name)
-        return ordered_frame(frame(self.host, t, sequence, interval), self.host, self.orders, t)
+        message = frame(self.host, t, sequence, interval, self._trouble(t))
+        return ordered_frame(message, self.host, self.orders, t)
 
 
 async def _converse(channel: Channel, prompt: Prompt) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from gputop.actions.audit import real_user
-from gputop.catalog import format as show
 from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signal
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.plan import PlanDialog
@@ -265,17 +264,20 @@ class Acting(Navigator):
 
     def _limits(self, request: ActionRequest) -> list[Spans]:
         """What the chosen devices are limited to now, as far as that is known."""
-        found: dict[str, int] = {}
+        found: dict[str, list[str]] = {}
         for name in request.hosts:
             host = self.fleet.get(name)
             frame = host.frame if host is not None else None
-            for position, device in enumerate(frame.devices if frame is not None else ()):
+            if frame is None:
+                continue
+            for position, device in enumerate(frame.devices):
                 if not request.devices_of or device.key in request.devices_of.get(name, ()):
-                    assert frame is not None
                     now, usual = (frame.value(f"power_{of}limit_watts", position) for of in ("", "default_"))
-                    words = f"{show.watts(now)} now" + (f", {show.watts(usual)} by default" if usual else "")
-                    found[words] = found.get(words, 0) + 1
-        return [((f" {many(count, 'GPU')}: {words}", "text"),) for words, count in found.items()]
+                    words = f"{now:g} W now" if now is not None else "limit not known"
+                    words += f", {usual:g} W by default" if usual is not None else ""
+                    found.setdefault(words, []).append(f"GPU {device.index}")
+        return [((f" {names[0] if len(names) == 1 else many(len(names), 'GPU')}: {words}", "text"),)
+                for words, names in found.items()]  # fmt: skip
 
     def _ask(
         self,

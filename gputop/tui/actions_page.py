@@ -194,8 +194,8 @@ def mark_text(mark: Mark, look: Look) -> str:
         until = f"; {_until(one, look)[0]}" if one.until is not None else ""
         return f"{one.word.value} by {by}{reason}{until}; {_evidence(one, look)}"
     if (record := mark.record) is not None:
-        what = f"{record.act.value}{_age(record.time, look)} by {clean(record.user)}"
-        return f"{what}: {mark.word}; {clean(record.summary)}"
+        what = f"{record.act.value} by {clean(record.user)}{_age(record.time, look)}"
+        return f"{what}: {clean(record.result or '')}; {clean(record.summary)}"
     return ""
 
 

@@ -109,7 +109,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("act.again", "act again", (".",), "The last act on the new marks; its plan is shown again.", acts=True),
     Command("acts.lock", "lock or unlock acts", (), "Make gputop read-only, or allow acts after it locked itself."),
     Command("help.page", "help", ("h",), "Show what every key does; in tables h scrolls columns.", Scope.HOST),
-    Command("plan.open", "what to do", ("enter",), "Go on with the plan under the cursor, roll it back, let go of it.",
+    Command("plan.open", "open", ("enter",), "Everything about a plan, and what can be done about it.",
             Scope.ACTIONS, footer=3),
     Command("display.pause", "pause", ("p",), "Freeze the picture; collection goes on. Again: go on.", footer=7),
     Command("interval.longer", "longer interval", ("+", "="), "Ask the hosts less often."),

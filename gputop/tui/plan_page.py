@@ -84,8 +84,7 @@ def plan_lines(
         lines.append(((f" {first}", "dim"),))
     if plan.request.until is not None:
         until = f"until {plan.request.until.astimezone(look.zone):%Y-%m-%d %H:%M %Z}"
-        lines += labeled("", "dim", f"{until}: then gputop reminds you; nothing is resumed by itself", "dim", width,
-                         label_width=0)  # fmt: skip
+        lines.append(((f" {until}: then gputop reminds you; nothing is resumed by itself", "dim"),))
     if isinstance(verdict, Confirm) and plan.loses:
         lines.append(((" something is lost for certain: say why", "warn"),))
     return [look.plain(line) for line in lines]
@@ -120,10 +119,10 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, see
     for block in blocks:
         hint = f"  → {clean(block.hint)}" if block.hint else ""
         lines += labeled("blocks", "bad", clean(block.summary) + hint, "text", width)
-    for losses in _alike(host.losses):
+    for losses in alike(host.losses):
         word, style = ("loses", "bad") if losses[0].certain else ("waits", "warn")
-        lines += labeled(word, style, _loss_text(losses, plan.request.by), "text", width)
-    for note in host.notes:
+        lines += labeled(word, style, loss_text(losses, plan.request.by), "text", width)
+    for note in (note for note in host.notes if note != host.now):
         lines += labeled("note", "dim", clean(note), "dim", width)
     for number, step in enumerate(host.steps):
         lines += labeled("will" if not number else "then", "dim", step_text(step), "text", width)
@@ -132,7 +131,7 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, see
     return lines
 
 
-def _alike(losses: Sequence[Loss]) -> list[list[Loss]]:
+def alike(losses: Sequence[Loss]) -> list[list[Loss]]:
     """Losses of one kind and one person together, in the order of the first of each."""
     found: dict[tuple[bool, LossKind, str | None], list[Loss]] = {}
     for loss in losses:
@@ -141,7 +140,7 @@ def _alike(losses: Sequence[Loss]) -> list[list[Loss]]:
     return list(found.values())
 
 
-def _loss_text(losses: Sequence[Loss], by: str) -> str:
+def loss_text(losses: Sequence[Loss], by: str) -> str:
     """`python (pid 7) of carol (not yours)`, `2 jobs of carol (not yours): 57381, 57382`."""
     first = losses[0]
     whose = "" if first.user == by else " (not yours)"
@@ -149,8 +148,17 @@ def _loss_text(losses: Sequence[Loss], by: str) -> str:
         return clean(first.summary) + whose
     owner = f" of {first.user or 'nobody known'}"
     one, more = COUNTED[first.kind]
-    names = ", ".join(clean(loss.summary.removesuffix(owner).removeprefix(f"{one} ")) for loss in losses)
-    return f"{len(losses)} {more}{clean(owner)}{whose}: {names}"
+    names = [clean(loss.summary.removesuffix(owner).removeprefix(f"{one} ")) for loss in losses]
+    return f"{len(losses)} {more}{clean(owner)}{whose}: {', '.join(_by_program(names))}"
+
+
+def _by_program(names: Sequence[str]) -> list[str]:
+    """`python (pid 7, 8)` for `python (pid 7)` and `python (pid 8)`."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        program, _, rest = name.rpartition(" (pid ")
+        found.setdefault(program if rest.endswith(")") else name, []).append(rest.removesuffix(")"))
+    return [f"{program} (pid {', '.join(pids)})" if pids[0] else program for program, pids in found.items()]
 
 
 def step_text(step: Step) -> str:

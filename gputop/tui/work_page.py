@@ -18,9 +18,9 @@ from gputop.domain.action import (
     Step,
     StepState,
 )
-from gputop.tui.draw import Span, Spans, remote
+from gputop.tui.draw import Span, Spans, remote, width_of
 from gputop.tui.look import Look
-from gputop.tui.plan_page import labeled, many, plan_title
+from gputop.tui.plan_page import alike, labeled, loss_text, many, plan_title
 
 STEP_SIGNS: dict[StepState, Span] = {
     StepState.ALREADY: ("●", "ok"),
@@ -142,14 +142,17 @@ def _taken(work: Work, host: HostPlan) -> Iterator[Step]:
             yield undo
 
 
-def _host_head(host: HostPlan, outcome: Outcome | None) -> Spans:
+def _host_head(host: HostPlan, outcome: Outcome | None, *, is_short: bool = False) -> Spans:
     name: Spans = ((f"     {remote(host.host)}", "strong"),)
     if outcome is None:
         return name
     sign, style = OUTCOME_SIGNS[outcome.state]
     state = outcome.host_state
-    stands = f", {state.value}" if state is not HostActState.UNKNOWN or outcome.state is OutcomeState.UNVERIFIED else ""
-    return (*name, (f"  {sign} {outcome.state.value}{stands}", style), (f"  {clean(outcome.summary)}", "dim"))
+    says_more = state.value != outcome.state.value and (
+        state is not HostActState.UNKNOWN or outcome.state is OutcomeState.UNVERIFIED
+    )
+    words = f"  {sign} {outcome.state.value}" + (f", {state.value}" if says_more else "")
+    return (*name, (words, style), ("" if is_short else f"  {clean(outcome.summary)}", "dim"))
 
 
 def _step_line(
@@ -173,7 +176,7 @@ def _step_line(
     else:
         sign, style, state = "·", "faint", ""
     said: Spans = ((f" {state:<10}", style), (f"  {clean(summary)}" if summary else "", "dim"))
-    return ((f"       {sign} ", style), (f"{clean(step.title):<34}", "text"), *said), left
+    return ((f"       {sign} ", style), (f"{clean(step.title):<36}", "text"), *said), left
 
 
 # --- everything about one plan ------------------------------------------------------------------------------------
@@ -196,14 +199,16 @@ def whole_lines(work: Work, look: Look, width: int, *, is_alive: bool, deeds: st
             lines += labeled(name, "dim", clean(text), "text", width, label_width=PAIR)
     for host in plan.hosts:
         outcome = work.outcome(host.host)
-        lines += [((" ", "text"),), _host_head(host, outcome)]
-        lines += labeled("before", "dim", clean(host.now) or host.state.value, "dim", width)
-        for loss in host.losses:
-            word = "lost" if loss.certain else "waited"
-            lines += labeled(word, "dim", clean(loss.summary), "dim", width)
+        lines += [((" ", "text"),), _host_head(host, outcome, is_short=True)]
+        if outcome is not None and outcome.summary:
+            lines += labeled("ended", "dim", clean(outcome.summary), "text", width, label_width=PAIR)
+        lines += labeled("before", "dim", clean(host.now) or host.state.value, "dim", width, label_width=PAIR)
+        for losses in alike(host.losses):
+            word = "loses" if losses[0].certain else "waits for"
+            lines += labeled(word, "dim", loss_text(losses, request.by), "dim", width, label_width=PAIR)
         for step in _taken(work, host):
             line, left = _step_line(work, host, step, outcome, is_alive=is_alive)
-            lines.append(line)
+            lines += [line] if width_of(line) <= width else [line[:-1]]
             lines += _step_details(work, host, step, left, width)
     return [look.plain(line) for line in lines]
 
@@ -216,9 +221,12 @@ def _step_details(work: Work, host: HostPlan, step: Step, left: tuple[str, ...],
     """What was run, how long it took, what it printed, what looks found, what is left, and what would undo it."""
     result = work.results.get((host.host, step.id))
     pieces = [("run", "text", step.command)]
+    if result is not None and result.summary:
+        pieces.append(("result", "text", result.summary))
     if result is not None and (result.duration_seconds or result.exit_status is not None):
         status = f", exit status {result.exit_status}" if result.exit_status is not None else ""
-        pieces.append(("took", "dim", f"{show.duration(result.duration_seconds)}{status}"))
+        took = result.duration_seconds
+        pieces.append(("took", "dim", f"{f'{took:.1f} s' if took < 10 else show.duration(took)}{status}"))
     if result is not None:
         pieces += [("said", "text", line) for line in result.output.splitlines() if line.strip()]
         pieces += [("found", "dim", f"{name}: {value}") for name, value in result.values.items()]

@@ -96,7 +96,7 @@ async def test_the_gpu_of_the_row_is_capped_and_no_other_although_the_numbers_ch
         await pilot.pause()
         await pilot.press("P")
         await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
-        assert "1 GPU: 700 W now" in stage.shown()
+        assert "GPU 0: 700 W now" in stage.shown()
         renumber(stage, "gpu-01")
         stage.app.screen.query_one("#phrase", Input).focus()
         await pilot.press(*"500", "enter")

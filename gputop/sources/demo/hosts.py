@@ -119,12 +119,13 @@ L4 = Model(
 
 DRIVERS: tuple[tuple[str, str], ...] = (
     ("550.90.07", "12.4"),
-    ("550.90.07", "12.4"),
     ("570.124.06", "12.8"),
     ("535.183.01", "12.2"),
     ("580.65.06", "13.0"),
 )
-"""Driver and the highest CUDA it supports; a fleet in the middle of an upgrade."""
+"""Driver and the highest CUDA it supports. Each pool has one of its own: a host whose driver is not that of its group
+does not pass the gate before it works again."""
+POOLS = ("train", "research", "inference")
 
 KERNELS: tuple[tuple[str, str, str], ...] = (
     ("5.15.0-113-generic", "Ubuntu 22.04.5 LTS", "3.10.12"),
@@ -244,7 +245,7 @@ def _host(
     is_mig: bool,
 ) -> DemoHost:
     own = mix(seed, key(name))
-    driver, cuda = pick(DRIVERS, own, 1)
+    driver, cuda = DRIVERS[(mix(seed, 4) + POOLS.index(pool)) % len(DRIVERS)]
     kernel, os_name, python = pick(KERNELS, own, 2)
     cores, memory = {"train": (192, 2048 * GIB), "research": (128, 1024 * GIB), "inference": (64, 256 * GIB)}[pool]
     rack = {"train": 11, "research": 21, "inference": 31}[pool] + number // 4

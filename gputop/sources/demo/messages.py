@@ -20,9 +20,9 @@ Message = dict[str, Any]
 ROUTE = "nvml"
 
 
-def hello(host: DemoHost, t: float) -> Message:
-    """The static facts of `host` at Unix time `t`."""
-    trouble = condition(host, t)
+def hello(host: DemoHost, t: float, trouble: Condition | None = None) -> Message:
+    """The static facts of `host` at Unix time `t`. `trouble`: what is wrong with it, where that is not its turn's."""
+    trouble = trouble or condition(host, t)
     positions = range(0) if trouble.fault == "driver-mismatch" else range(host.devices)
     return {
         "k": "hello",
@@ -43,7 +43,7 @@ def hello(host: DemoHost, t: float) -> Message:
         },
         "devices": {
             "index": list(positions),
-            "uuid": [f"GPU-{_uuid(host.key, 2, position)}" for position in positions],
+            "uuid": [uuids(host)[position] for position in positions],
             "pci_bus_id": [bus_of(host, position) for position in positions],
             "vendor": ["nvidia"] * len(positions),
             "model": [host.model.name] * len(positions),
@@ -54,9 +54,11 @@ def hello(host: DemoHost, t: float) -> Message:
     }
 
 
-def frame(host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SECONDS) -> Message:
+def frame(
+    host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SECONDS, trouble: Condition | None = None
+) -> Message:
     """All values of `host` at Unix time `t`. Complete: nothing is left to be carried over from the frame before."""
-    trouble = condition(host, t)
+    trouble = trouble or condition(host, t)
     readable = 0 if trouble.fault == "driver-mismatch" else host.devices
     dead = {trouble.lost_device: "lost", trouble.faulty_device: "error"}
     values = [None if position in dead else measure(host, position, t) for position in range(readable)]
@@ -75,6 +77,12 @@ def frame(host: DemoHost, t: float, sequence: int, interval: float = INTERVAL_SE
     if logged := events(host, t, all_since_boot=sequence == 1):
         message["events"] = logged
     return message
+
+
+@lru_cache(maxsize=MOST_HOSTS)
+def uuids(host: DemoHost) -> tuple[str, ...]:
+    """Of all its devices, by position."""
+    return tuple(f"GPU-{_uuid(host.key, 2, position)}" for position in range(host.devices))
 
 
 def boot_id(host: DemoHost, booted: float) -> str:
@@ -265,6 +273,7 @@ def _process(
         "container": job.kind.container,
         "job": None if job.kind.job is None else f"{job.kind.job} {job.number}",
         "started_at": round(job.start, 2),
+        "started_ticks": int(job.start * 100),
     }
 
 

@@ -190,7 +190,7 @@ class PlanDialog(Dialog[Work]):
         fields = {
             "reason": asks,
             "for": asks and self.request.kind in HAS_LEASE,
-            "override": proposal is not None and self.request.kind in MAY_OVERRIDE,
+            "override": self._may_override(),
             "phrase": asks,
         }
         if proposal is None:
@@ -219,6 +219,13 @@ class PlanDialog(Dialog[Work]):
         self.query_one("#drain").display = self._may_drain_instead()
         self.query_one("#go").display = isinstance(verdict, Allow | Confirm) and not is_tight
         self._judge()
+
+    def _may_override(self) -> bool:
+        """Whether there is a check that may be set aside: a resume has its own, others only where one says no."""
+        if self.proposal is None or self.request.kind not in MAY_OVERRIDE:
+            return False
+        is_refused = isinstance(self.proposal.verdict, Deny)
+        return self.request.kind is ActionKind.RESUME or is_refused or bool(self.request.override)
 
     def _draw_fields(self, fields: Mapping[str, bool], verdict: object, width: int) -> None:
         is_narrow = width < NARROW

@@ -30,7 +30,7 @@ def test_the_default_fleet_has_24_hosts_and_three_models() -> None:
     assert len(fleet) == 24
     assert sum(host.devices for host in fleet) >= 150
     assert {host.model.name for host in fleet} == {"NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA L4"}
-    assert len({host.driver for host in fleet}) >= 3
+    assert len({(host.pool, host.driver) for host in fleet}) == len({host.driver for host in fleet}) == 3
     assert any(host.is_mig for host in fleet)
     assert {host.pool for host in fleet} == {"train", "research", "inference"}
     assert all(re.fullmatch(r"(gpu-\d{3}|a100-\d\d|inf-\d\d)", host.name) for host in fleet)
