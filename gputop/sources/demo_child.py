@@ -171,6 +171,14 @@ class _Served:
                 gss_host=None,
             )
 
+    async def _is_away(self) -> bool:
+        """Whether an act has just switched the host off: then nobody gets an answer any more."""
+        self.orders = read_orders(self._orders_folder, self.host.name)
+        if not self.orders.is_away(self._time(self.host)):
+            return False
+        await self.leave()
+        return True
+
     async def leave(self) -> None:
         """Close the port and drop everybody, as a host does that loses its power."""
         if self._listener is not None:
@@ -181,6 +189,8 @@ class _Served:
 
     async def _answer(self, channel: Channel) -> None:
         """Do what the server's shell would do with the command of a client."""
+        if await self._is_away():
+            return
         if channel.command is None:
             await _converse(channel, Prompt(self.host.name, self._typed, echoes=channel.term_type is not None))
             return
@@ -230,7 +240,7 @@ class _Served:
         return ordered_trouble(trouble, self.orders, uuids(self.host))
 
     def hello(self, t: float) -> Message:
-        return ordered_hello(hello(self.host, t, self._trouble(t)), self.host, self.orders)
+        return ordered_hello(hello(self.host, t, self._trouble(t)), self.host, self.orders, t)
 
     def frame(self, t: float, sequence: int, interval: float) -> Message:
         self.orders = read_orders(self._orders_folder, self.host.name)

@@ -122,10 +122,12 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, see
     for losses in alike(host.losses):
         word, style = ("loses", "bad") if losses[0].certain else ("waits", "warn")
         lines += labeled(word, style, loss_text(losses, plan.request.by), "text", width)
+    if plan.request.text:
+        lines += labeled("says", "text", clean(plan.request.text), "text", width)
     for note in (note for note in host.notes if note != host.now):
         lines += labeled("note", "dim", clean(note), "dim", width)
     for number, step in enumerate(host.steps):
-        lines += labeled("will" if not number else "then", "dim", step_text(step), "text", width)
+        lines += _step_lines("will" if not number else "then", step, width)
     if not host.steps and not host.blocks:
         lines += labeled("will", "dim", "nothing: it is so already", "text", width)
     return lines
@@ -161,9 +163,12 @@ def _by_program(names: Sequence[str]) -> list[str]:
     return [f"{program} (pid {', '.join(pids)})" if pids[0] else program for program, pids in found.items()]
 
 
-def step_text(step: Step) -> str:
-    """What a step is for and what is run, exactly."""
-    return f"{clean(step.title)}: {clean(step.command)}"
+def _step_lines(label: str, step: Step, width: int) -> list[Spans]:
+    """What a step is for, and what is run, exactly."""
+    title = f"{clean(step.title)}: "
+    first, *rest = labeled(label, "dim", f"{title}{clean(step.command)}", "dim", width)
+    (head, style), (text, dim) = first
+    return [((head, style), (text[: len(title)], "text"), (text[len(title) :], dim)), *rest]
 
 
 def labeled(label: str, style: str, text: str, text_style: str, width: int, *, label_width: int = LABEL) -> list[Spans]:

@@ -252,6 +252,36 @@ async def test_what_is_typed_right_behind_tab_or_enter_lands_in_the_next_field(m
         assert (plan.query_one("#reason", Input).value, plan.query_one("#for", Input).value) == ("!", "2h")
 
 
+async def test_a_phrase_that_comes_before_the_plan_with_what_was_typed_is_enough(make: Make) -> None:
+    """The plan is made again for the time that was typed; whoever is faster need not type again."""
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await opened(stage, pilot, "D")
+        stage.machines.answers.clear()
+        burst(stage.app, "tab", *"NIC", "enter", *"2h", "enter", *"gpu-01", "enter")
+        await until(pilot, lambda: "the plan is being made again with what was typed" in stage.shown())
+        assert stage.machines.ran == []
+        stage.machines.answers.set()
+        await until(pilot, lambda: stage.machines.ran == ["mark gpu-01"])
+        assert '"until":"2026-01-02T05:04:05Z"' in stage.machines.markers["gpu-01"]
+
+
+async def test_a_phrase_that_comes_before_a_plan_that_says_more_is_not(make: Make) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "D")
+        stage.machines.answers.clear()
+        burst(stage.app, "tab", *"NIC", "enter", *"2h", "enter", *"gpu-01", "enter")
+        await until(pilot, lambda: "the plan is being made again with what was typed" in stage.shown())
+        stage.machines.busy("gpu-01", a_process(user="dave"))
+        stage.machines.answers.set()
+        await until(pilot, lambda: "of dave is new. This is the plan now" in stage.shown())
+        assert plan.query_one("#phrase", Input).value == ""
+        assert stage.machines.ran == []
+
+
 async def test_text_pasted_before_the_plan_could_be_read_counts_nowhere(make: Make) -> None:
     stage = make()
     async with stage.app.run_test(size=SIZE) as pilot:

@@ -117,8 +117,9 @@ def _changed(path: Path) -> float | None:
         return None
 
 
-def ordered_hello(message: Message, host: DemoHost, orders: Orders) -> Message:
-    if orders.booted_at is None:
+def ordered_hello(message: Message, host: DemoHost, orders: Orders, t: float) -> Message:
+    """The static facts, of the newest boot once that is over."""
+    if orders.booted_at is None or orders.is_away(t):
         return message
     return message | {"facts": message["facts"] | {"boot_id": boot_id(host, orders.booted_at)}}
 

@@ -15,6 +15,7 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.events import DescendantBlur
 from textual.widget import Widget
 from textual.widgets import Button, Input
+from textual.worker import Worker
 
 from gputop.actions.acts import Expired, NotConfirmed, Proposal
 from gputop.actions.desk import Work
@@ -74,6 +75,8 @@ class PlanDialog(Dialog[Work]):
         """What happened last: why it was not begun, what has changed."""
         self._is_handed_on = False
         """The plan is with the gate: no other takes its place."""
+        self._wants_deed = False
+        """Enter was pressed behind the right phrase while the plan was made again with what was typed before it."""
         self._lease = ""
         """What was typed for how long, as far as `request.until` comes from it."""
 
@@ -111,7 +114,11 @@ class PlanDialog(Dialog[Work]):
     def _look(self) -> None:
         self.proposal = None
         self._draw()
-        self.run_worker(self._propose(), exclusive=True, group="plan")
+        self._make_plan()
+
+    def _make_plan(self) -> None:
+        """In the background; one that is being made is given up."""
+        _: Worker[None] = self.run_worker(self._propose, exclusive=True, group="plan")
 
     async def _propose(self) -> None:
         """Make the plan. One that asks for no more than the one before takes its place without more ado."""
@@ -130,6 +137,8 @@ class PlanDialog(Dialog[Work]):
             if not news and _refusals(before) == _refusals(found):
                 self.proposal = found
                 self._draw()
+                if self._wants_deed and not self.query_one("#go", Button).disabled:
+                    self.chosen("go")
                 return
             self._say_changes(news)
         else:
@@ -159,7 +168,7 @@ class PlanDialog(Dialog[Work]):
     def _ask_again(self, request: ActionRequest) -> None:
         if self.proposal is not None and not self._is_handed_on:
             self.request = request
-            self.run_worker(self._propose(), exclusive=True, group="plan")
+            self._make_plan()
 
     def _value(self, entry: str) -> str:
         return one_line(self.query_one(f"#{entry}", Input).value)
@@ -322,6 +331,7 @@ class PlanDialog(Dialog[Work]):
         self.query_one("#go", Button).disabled = not is_ready or self._is_handed_on
 
     def on_input_changed(self) -> None:
+        self._wants_deed = False
         self._judge()
 
     def action_next_field(self) -> None:
@@ -336,16 +346,19 @@ class PlanDialog(Dialog[Work]):
         if not self.query_one("#go", Button).disabled:
             self.chosen("go")
         elif (proposal := self.proposal) is not None and not self._is_handed_on:
-            self._say("▲", "warn", self._lacks(proposal))
+            lack = self._lack(proposal)
+            self._wants_deed = not lack
+            self._say("▲", "warn", lack or "the plan is being made again with what was typed …")
             self._draw()
 
-    def _lacks(self, proposal: Proposal) -> str:
+    def _lack(self, proposal: Proposal) -> str:
+        """What is missing; empty: only the plan with what was typed, which is on its way."""
         verdict = proposal.verdict
         if isinstance(verdict, Confirm) and self._value("phrase") != verdict.phrase:
             return f"to confirm, type {verdict.phrase}"
         if isinstance(verdict, Confirm) and verdict.reason_required and not self._value("reason"):
             return "a reason must be given"
-        return "the plan is being made again with what was typed: press Enter once more"
+        return "" if self._span() is not None else "for how long must be a time, or nothing"
 
     def action_look_again(self) -> None:
         self._ask_again(self.request)
