@@ -243,7 +243,8 @@ class Acting(Navigator):
             self.say(gone)
             return None
         chosen: dict[str, tuple[str, ...]] = {}
-        for row in self._rows():
+        screen = self.screen
+        for row in screen.meant_devices() if isinstance(screen, CommandScreen) else ():
             match row:
                 case GpuRow():
                     keys = [row.device.key]
@@ -260,7 +261,7 @@ class Acting(Navigator):
         """What to say where a marked row is not there any more: it never stands for others. Empty: all are there."""
         screen = self.screen
         gone = screen.gone() if isinstance(screen, CommandScreen) else 0
-        return f"{many(gone, 'marked row')} left the table: mark again what you mean" if gone else ""
+        return f"{many(gone, 'row')} that you chose left the table: choose again" if gone else ""
 
     def _limits(self, request: ActionRequest) -> list[Spans]:
         """What the chosen devices are limited to now, as far as that is known."""

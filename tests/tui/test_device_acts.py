@@ -15,6 +15,7 @@ from gputop.domain.action import OutcomeState
 from gputop.domain.reading import ProcessReading
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.plan import PlanDialog
+from gputop.tui.screens.host import GpuScreen
 from tests.fakes.acts import a_process
 from tests.tui.builders import until
 from tests.tui.stage import Stage
@@ -160,12 +161,28 @@ async def test_a_marked_gpu_that_is_gone_stands_for_no_other(make: Make) -> None
         for key in ("R", "P"):
             await pilot.press(key)
             await pilot.pause()
-            assert "1 marked row left the table: mark again what you mean" in stage.shown()
+            assert "1 row that you chose left the table: choose again" in stage.shown()
         assert stage.machines.ran == []
 
 
 def _first(columns: Any) -> dict[str, Any]:
     return {name: values[:1] for name in columns.__struct_fields__ if (values := getattr(columns, name)) is not None}
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_on_the_page_of_a_gpu_acts_are_about_that_gpu_whatever_the_cursor_is_on(
+    make: Make, is_busy: bool
+) -> None:
+    stage = make(view="gpus")
+    if is_busy:
+        stage.machines.busy("gpu-01", running(device_index=0), running(device_index=1))
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await show(stage, pilot)
+        await pilot.press("g", "j", "enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, GpuScreen))
+        await ask_watts(stage, pilot, "500")
+        plan = await plan_is_there(stage, pilot)
+        assert plan.request.devices_of == {"gpu-01": ("GPU-1",)}
 
 
 async def test_a_reset_ends_verified_by_a_fresh_reading(make: Make) -> None:

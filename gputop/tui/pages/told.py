@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputop.actions.desk import Desk, history
+from gputop.actions.books import history
+from gputop.actions.desk import Desk
 from gputop.actions.enquiries import Enquiry
 from gputop.actions.lease import leases
 from gputop.actions.state import act_state

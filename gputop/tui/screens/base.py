@@ -49,6 +49,10 @@ class CommandScreen(EagerScreen, inherit_bindings=False):
         """The rows that a command would act on: the marked ones, or the one under the cursor."""
         return []
 
+    def meant_devices(self) -> list[object]:
+        """The rows whose devices a command about devices would act on."""
+        return self.meant()
+
     def gone(self) -> int:
         """How many marked rows are not in the fleet any more."""
         return 0

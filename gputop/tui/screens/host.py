@@ -53,7 +53,7 @@ class HostScreen(RowsScreen):
         desk = self.gputop.desk
         if desk is None:
             return
-        act = desk.words().get(self.host)
+        act = desk.marks().get(self.host)
         if self._desk is not desk or act != self._act:
             anew = self._desk is not None
             self._desk, self._act = desk, act
@@ -98,6 +98,14 @@ class GpuScreen(RowsScreen):
 
     def targets(self) -> tuple[str, ...]:
         return (self.host,)
+
+    def meant_devices(self) -> list[object]:
+        """This one, whatever the cursor is on."""
+        row = self._row()
+        return [row] if row is not None else []
+
+    def gone(self) -> int:
+        return int(self._row() is None)
 
     def head(self, look: Look, width: int) -> Spans:
         row = self._row()
