@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from textual.command import CommandList, CommandPalette
-from textual.pilot import Pilot
+from textual.pilot import OutOfBounds, Pilot
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
@@ -218,24 +218,21 @@ def widgets(stage: Stage) -> Iterator[Widget]:
 
 
 async def everything_clicked(stage: Stage, pilot: Pilot[int]) -> int:
-    """Click on every widget of the screen in front that is not made of others: once, twice, and with every button, on
-    each of its lines at both ends and in the middle."""
+    """Click on every widget of the screen in front that is not made of others: at its ends and in its middle, once and
+    twice, and with every button."""
     front = stage.app.screen
     clicks = 0
     for widget in [one for one in widgets(stage) if not list(one.children)]:
         width, height = widget.region.width, widget.region.height
         if isinstance(widget, Button) and widget.id == "cancel":
             continue
-        for y in range(0, height, 1 if height < 6 else 4):
-            for x in {0, width // 2, max(0, width - 2)}:
+        for y in sorted({0, height // 2, height - 1}):
+            for times, button, x in ((1, 1, 0), (2, 1, width // 2), (1, 3, max(0, width - 2))):
                 if stage.app.screen is not front or not widget.is_on_screen:
                     return clicks
-                for times, button in ((1, 1), (2, 1), (1, 2), (1, 3)):
-                    with contextlib.suppress(Exception):  # out of sight by now, or covered
-                        await pilot.click(widget, offset=(x, y), times=times, button=button)
-                    clicks += 1
-                    if stage.app.screen is not front:
-                        break
+                with contextlib.suppress(OutOfBounds):  # another widget has taken its room
+                    await pilot.click(widget, offset=(x, y), times=times, button=button)
+                clicks += 1
     return clicks
 
 
@@ -318,5 +315,5 @@ def test_every_command_that_acts_leads_through_the_same_gate(
         assert (gate.passed, gate.executed, stage.machines.ran) == ([], [], [])
         return
     assert [kind.value for kind in gate.passed] == [act]
-    can = act not in ("cancel", "requeue")  # nothing schedules these hosts
+    can = act not in ("cancel", "requeue", "ack")  # nothing schedules these hosts, and they have no kernel log
     assert [kind.value for kind in gate.executed] == ([act] if can else [])
