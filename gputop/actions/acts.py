@@ -159,11 +159,6 @@ class Acts:
     def clock(self) -> Clock:
         return self._clock
 
-    @property
-    def clock(self) -> Clock:
-        """By which plans are dated."""
-        return self._clock
-
     async def glance(self, hosts: Sequence[Host]) -> Mapping[str, NodeState]:
         """Whether `hosts` are given new work, of those whose scheduler is asked for it cheaply."""
         asked: dict[int, tuple[CanGlance, list[Host]]] = {}

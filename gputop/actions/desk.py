@@ -28,9 +28,9 @@ from gputop.domain.action import (
     StepResult,
     StepState,
 )
-from gputop.domain.link import LinkFailure
 from gputop.domain.host import Host
 from gputop.domain.job import NodeState
+from gputop.domain.link import LinkFailure
 from gputop.domain.problem import Problem
 from gputop.fleet.fleet import Fleet
 

@@ -26,8 +26,8 @@ from gputop.ports import Clock
 from gputop.probes.bundle import parse_command
 from gputop.remote.wire import EXIT_PAYLOAD_SHORT, SILENCE_LIMIT_SECONDS, pack
 from gputop.sources.demo.direct import last_sample, sample_phase
-from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
 from gputop.sources.demo.doings import Said, run
+from gputop.sources.demo.hosts import INTERVAL_SECONDS, DemoHost, plan
 from gputop.sources.demo.messages import Message, frame, hello, uuids
 from gputop.sources.demo.ordered import (
     FOLDER,

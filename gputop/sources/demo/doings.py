@@ -1,5 +1,5 @@
-"""What the programs of acts do on a host of the demo fleet, and print. They are told apart by what gputop asks them; what
-they change goes into the notes of `ordered`."""
+"""What the programs of acts do on a host of the demo fleet, and print. They are told apart by what gputop asks them;
+what they change goes into the notes of `ordered`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def run(
     if "wall" in script:
         users = {user for user in frame["processes"].get("user", []) if user}
         return Said(out=f"told {len(users)} of {len(users)} terminals\n" if users else "nobody is logged in\n")
-    if ("dmesg" in script and "dmesg -T" not in script) or "systemctl is-active" in script or "/proc/[0-9]*/fd" in script:
+    if (
+        ("dmesg" in script and "dmesg -T" not in script)
+        or "systemctl is-active" in script
+        or "/proc/[0-9]*/fd" in script
+    ):
         return Said()
     if argv and argv[0] == "nvidia-smi":
         return _smi(argv, host, greeting, folder, t, orders)
