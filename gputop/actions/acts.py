@@ -448,4 +448,3 @@ class Acts:
                 or (request.kind is ActionKind.REBOOT and self._back_ends[name].system is not None)
             },
         )
-
