@@ -28,11 +28,13 @@ async def identities(
         return {}
     kept = {name.lower() for name in (*around.jumps, *around.vias, *around.controllers)}
     targets = {host.host: host.identity for host in plan.hosts}
-    names = [
+    needed = [
         name
         for name, spec in around.specs.items()
-        if name not in targets and (is_protected(spec) or {name.lower(), (spec.address or name).lower()} & kept)
+        if is_protected(spec) or {name.lower(), (spec.address or name).lower()} & kept
     ]
+    found = {name: targets[name] for name in needed if name in targets}
+    names = [name for name in needed if name not in targets]
     for name, host in (await observer.known(names)).items():
         if host.frame is not None and host.link.state in ANSWERING:
             seen = HostIdentity(boot_id=host.frame.facts.boot_id, machine_id=host.frame.facts.machine_id)
@@ -45,4 +47,4 @@ async def identities(
     for task in asked.values():
         task.cancel()
     answers = await asyncio.gather(*asked.values(), return_exceptions=True)
-    return {name: one for name, one in zip(asked, answers, strict=True) if isinstance(one, HostIdentity)}
+    return found | {name: one for name, one in zip(asked, answers, strict=True) if isinstance(one, HostIdentity)}
