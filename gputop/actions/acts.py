@@ -28,8 +28,9 @@ from gputop.actions.evidence import Evidence, changes, new_losses
 from gputop.actions.executor import Executor
 from gputop.actions.faults import Fault
 from gputop.actions.forgetting import forget
-from gputop.actions.guards import REMOVES, Surroundings, is_confirmed, is_protected, judge
+from gputop.actions.guards import REMOVES, Surroundings, is_confirmed, judge
 from gputop.actions.here import Trace, jump_hosts, own_addresses, own_host_keys, own_identity
+from gputop.actions.identities import identities
 from gputop.actions.inspect import Inspection, inspect
 from gputop.actions.journal import InUse, Story, devices_before
 from gputop.actions.lease import remember
@@ -38,14 +39,12 @@ from gputop.actions.onhost import HostActor
 from gputop.actions.plan import PLAN_SECONDS, BackEnds, make_plan
 from gputop.actions.run import Listener
 from gputop.actions.state import act_state, describe
-from gputop.actions.verify import ANSWERING
 from gputop.actions.words import in_plain_words, one_line
 from gputop.domain.action import (
     BESIDE,
     ActionKind,
     ActionRequest,
     Deny,
-    HostIdentity,
     HostPlan,
     Outcome,
     Plan,
@@ -60,7 +59,6 @@ from gputop.domain.instance import Instance
 from gputop.domain.job import NodeState
 from gputop.domain.link import Link, LinkState
 from gputop.domain.problem import Problem, ProblemKind
-from gputop.domain.proof import same_machine
 from gputop.domain.record import AuditEvent, AuditRecord
 from gputop.ports import CanGlance, Clock, Observer, PowerProvider, Runner, Scheduler
 
@@ -73,12 +71,6 @@ LOOK_SECONDS = 15.0
 
 GLANCE_SECONDS = 5.0
 """How long a scheduler is asked where a host stands, for an act that does not depend on the answer."""
-
-IDENTIFY_SECONDS = 8.0
-"""How long hosts that nothing may be done to are asked who they are."""
-
-NEEDS_NO_IDENTITY = frozenset({ActionKind.START, ActionKind.MESSAGE, ActionKind.ACK})
-"""Acts that are harmless wherever they end up, or whose host need not answer."""
 
 ASKS_SCHEDULER = frozenset(ActionKind) - {ActionKind.START}
 COUNTS_DEVICES = frozenset({ActionKind.DRAIN, ActionKind.RESUME})
@@ -182,7 +174,8 @@ class Acts:
         if isinstance(plan, Problem):
             return plan
         around = structs.replace(await self._surroundings(request, evidence), jumps=jumps, untraced=untraced)
-        around = structs.replace(around, identities=await self._identities(plan, around))
+        known = await identities(plan, around, self._observer, self._host_actor.identify)
+        around = structs.replace(around, identities=known)
         return Proposal(plan=plan, verdict=judge(plan, around))
 
     async def carry_out(
@@ -465,28 +458,3 @@ class Acts:
                 or (request.kind is ActionKind.REBOOT and self._back_ends[name].system is not None)
             },
         )
-
-    async def _identities(self, plan: Plan, around: Surroundings) -> dict[str, HostIdentity]:
-        """Who those hosts are that nothing may be done to, and that may be hosts of `plan` by another name."""
-        if plan.request.kind in NEEDS_NO_IDENTITY:
-            return {}
-        kept = {name.lower() for name in (*around.jumps, *around.vias, *around.controllers)}
-        targets = {host.host: host.identity for host in plan.hosts}
-        names = [
-            name
-            for name, spec in self._specs.items()
-            if name not in targets and (is_protected(spec) or {name.lower(), (spec.address or name).lower()} & kept)
-        ]
-        for name, host in (await self._observer.known(names)).items():
-            if host.frame is not None and host.link.state in ANSWERING:
-                facts = host.frame.facts
-                seen = HostIdentity(boot_id=facts.boot_id, machine_id=facts.machine_id)
-                if not any(same_machine(seen, target) for target in targets.values()):
-                    names.remove(name)
-        asked = {name: asyncio.create_task(self._host_actor.identify(name)) for name in names}
-        if asked:
-            await asyncio.wait(asked.values(), timeout=IDENTIFY_SECONDS)
-        for task in asked.values():
-            task.cancel()
-        answers = await asyncio.gather(*asked.values(), return_exceptions=True)
-        return {name: one for name, one in zip(asked, answers, strict=True) if isinstance(one, HostIdentity)}

@@ -13,13 +13,15 @@ from gputop.export.to_json import schema
 
 
 class Act(Struct, kw_only=True):
-    """Of `gputop drain` and the other acts."""
+    """Of `gputop drain` and the other acts, and of what goes on with their plans."""
 
     schema: str
     plan: Plan
     verdict: Verdict | None
     outcomes: list[Outcome] | None
     """`None`: nothing was done."""
+    closed: str | None = None
+    """Of `gputop actions --resume` and the like: how the plan was closed; `None`: it is unfinished."""
 
 
 class KnownLease(Lease, frozen=True, kw_only=True):
@@ -35,6 +37,8 @@ class Actions(Struct, kw_only=True):
     unfinished: list[Plan]
     in_progress: list[Plan]
     leases: list[KnownLease]
+    now: dict[str, Seen] | None = None
+    """Where hosts stand, by name; `None`: nobody looked."""
 
 
 DOCUMENTS: dict[str, tuple[str, type[Struct]]] = {
