@@ -14,12 +14,14 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Button
 
+from gputop.bundle.write import NotWritten
 from gputop.domain.question import Declined, Prompt
 from gputop.tui.app import GputopApp
 from gputop.tui.dialogs.answer import LoginDialog, PassphraseDialog
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.asked import AskedDialog
 from gputop.tui.dialogs.base import Entry
+from gputop.tui.dialogs.bundle import BundleProgress
 from gputop.tui.dialogs.hostkeys import HostKeysDialog
 from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.questions import Questions
@@ -420,6 +422,24 @@ async def test_a_plan_that_is_still_being_made_may_be_what_it_waits_for(tmp_path
         await pilot.pause()
         assert isinstance(stage.app.screen, PlanDialog)  # there is something to read and to type in it now
         later.cancel()
+
+
+async def test_a_bundle_that_is_being_made_may_be_what_it_waits_for() -> None:
+    async with asking() as stage:
+        progress = BundleProgress(["gpu-1"])
+        stage.app.push_screen(progress)
+        await stage.opened(BundleProgress)
+        answer = stage.ask_login()
+        await stage.opened(LoginDialog)
+        await stage.pilot.press("escape")
+        assert await answer is Declined.THIS
+        await stage.opened(BundleProgress)
+        progress.take({}, NotWritten(summary="no room"))
+        stage.ask_login()
+        await stage.pilot.pause()
+        stage.app.look_at_questions()
+        await stage.pilot.pause()
+        assert isinstance(stage.app.screen, BundleProgress)
 
 
 async def test_it_waits_until_no_key_was_pressed_for_a_moment() -> None:

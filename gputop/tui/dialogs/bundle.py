@@ -142,6 +142,10 @@ class BundleProgress(Dialog[bool]):
         self._progress: dict[str, Progress] = {}
         self._result: Made | NotWritten | None = None
 
+    @property
+    def only_waits(self) -> bool:
+        return self._result is None
+
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog"):
             yield Lines(id="dialog-title", ground="head")
