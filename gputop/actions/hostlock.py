@@ -80,7 +80,7 @@ class HostLocks:
             stdin=f"{msgspec.json.encode(holder).decode()}\n",
         )
         result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
-        others = [other for line in result.text.splitlines() if (other := _other(line, result.text)) is not None]
+        others = [other for line in result.text.splitlines() if (other := _other(line, result.text, plan)) is not None]
         if not result.ok or not others:
             return None
         await self.leave(host, plan)
@@ -120,8 +120,8 @@ def lasting_seconds(plan: Plan) -> int:
     return math.ceil(first + rounds * max(others, default=0.0) + MARGIN_SECONDS)
 
 
-def _other(line: str, output: str) -> Holder | None:
-    """Who holds a host by one line of `TAKE`; `None`: it is none, or is over."""
+def _other(line: str, output: str, plan: Plan) -> Holder | None:
+    """Who holds a host by one line of `TAKE`; `None`: it is none, is over, or is the plan's own from before a crash."""
     words = line.split(" ", 6)
     if len(words) < 4 or words[0] != "held":
         return None
@@ -130,7 +130,7 @@ def _other(line: str, output: str) -> Holder | None:
     current = output.partition("boot ")[2].partition("\n")[0]
     if seconds is None:  # half written
         return _unknown(account) if age is None or age < HALF_SECONDS else None
-    if boot != current or (age is not None and age > seconds):
+    if boot != current or words[4] == plan.id or (age is not None and age > seconds):
         return None
     try:
         return msgspec.structs.replace(msgspec.json.decode(words[6], type=Holder), account=account)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,15 @@ from gputop.domain.link import LinkState
 from gputop.domain.proof import rebooted
 from gputop.domain.reading import DeviceEvent, HostFacts
 from gputop.health.catalog import default_catalog
+from gputop.readers.join import join
+from gputop.readers.recognize import read_text
+from gputop.readers.text import plain
+from gputop.sources.file import frame
 from tests.fakes.acts import BOOT, MIB, a_host, a_policy, a_process
 from tests.fakes.builders import a_frame, a_link
+from tests.fakes.clock import START
 
+CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 EMPTY: dict[str, Any] = {"memory_used_bytes": [4 * MIB] * 2}
 
 
@@ -148,3 +155,17 @@ def test_bad_items_block_a_resume_and_unchecked_ones_do_not() -> None:
     assert passes(unchecked).state is CheckState.DONE
     assert "not checked: devices, xid, remap, link width, driver" in passes(unchecked).summary
     assert passes(gate_items(framed(state=["ok", "lost"]), (), None, default_catalog())).state is CheckState.BLOCKED
+
+
+def test_case_01_a_process_list_that_is_not_supported_never_lets_a_gpu_be_taken_for_empty() -> None:
+    names = "index,uuid,name,temperature.gpu,utilization.gpu,memory.used,memory.total,fan.speed,power.draw"
+    columns = f"nvidia-smi --query-gpu={names} --format=csv,noheader,nounits"
+    told = read_text(plain((CASES / "01-query-gpu-na.csv").read_bytes()), columns)
+    lists = (CASES / "01-compute-apps-na.csv").read_text()
+    apps = read_text(plain(lists.encode()))
+    ended = read_text(plain(lists.splitlines(keepends=True)[1].encode()))  # the one process that is named has ended
+    for processes in (apps, ended):
+        host = a_host(frame=frame(join([told, processes]), START))
+        check = emptiness(host, a_policy(idle_memory_bytes=100 * 1024 * MIB), ())
+        assert check.state is CheckState.UNKNOWN
+        assert "does not tell its processes" in check.summary
