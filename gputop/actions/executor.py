@@ -49,6 +49,9 @@ from gputop.ports import Actor, Clock, HostLocks
 
 log = logging.getLogger(__name__)
 
+LAST_LOOK_SECONDS = 5.0
+"""How long the last look of a wait may take, past its deadline."""
+
 SAID_CHARACTERS = 200
 """Of the last line of a program whose exit is the proof: they are its summary."""
 
@@ -285,7 +288,7 @@ class Executor:
         self._tell(run, host, step, "", ())
         calls = not isinstance(step.call, Watch)
         if step.check_first or interrupted or called or not calls:
-            check = await self._check(actor, host.host, step)
+            check = await self._check(actor, host.host, step, deadline)
             if check.state is CheckState.DONE and interrupted and not step.check_first:
                 return step_result(step, StepState.UNVERIFIED, check, "interrupted: whether it was called is not known")
             if check.state is CheckState.DONE:
@@ -365,7 +368,7 @@ class Executor:
         was called at all is not known."""
         reached = StepState.UNVERIFIED if doubt and not step.check_first else StepState.VERIFIED
         while True:
-            check = await self._check(actor, host.host, step)
+            check = await self._check(actor, host.host, step, deadline)
             if check.state is CheckState.DONE:
                 return step_result(step, reached, check, None, performed)
             if check.state is CheckState.BLOCKED:
@@ -388,12 +391,16 @@ class Executor:
         why = f"not reached within {step.deadline_seconds:g} s: {check.summary}"
         return step_result(step, StepState.FAILED, check, why, performed)
 
-    async def _check(self, actor: Actor, host: str, step: Step) -> Check:
+    async def _check(self, actor: Actor, host: str, step: Step, deadline: float | None = None) -> Check:
+        """`deadline`: of a wait, which is not to end much later."""
+        seconds = step.check_seconds
+        if step.waits and deadline is not None:
+            seconds = min(seconds, max(deadline - self._clock.monotonic(), LAST_LOOK_SECONDS))
         try:
-            async with asyncio.timeout(step.check_seconds):
+            async with asyncio.timeout(seconds):
                 return await actor.check(host, step)
         except TimeoutError:
-            return Check(state=CheckState.UNKNOWN, summary=f"no answer within {step.check_seconds:g} s")
+            return Check(state=CheckState.UNKNOWN, summary=f"no answer within {round(seconds, 2):g} s")
         except Exception as error:  # a bug in a back end is no proof of anything
             log.exception("%s: check of %s", host, step.id)
             return Check(state=CheckState.UNKNOWN, summary=f"internal error: {type(error).__name__}: {error}")

@@ -105,6 +105,43 @@ def test_a_kernel_log_that_cannot_be_read_is_said_to_be_not_checked_and_blocks_a
     assert "its kernel log cannot be read" in blocked.stderr
 
 
+SXID = "[  200.250000] nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 22012, Fatal, Link 27 NVLDL error"
+HARMLESS = "[  200.250000] NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python, MMU Fault"
+RING = "[ 9000.000000] audit: rate limit exceeded"
+JOURNAL = (
+    "[    0.000000] a kernel: Linux version 6.1.0\n[  200.250000] a kernel: NVRM: Xid (PCI:0000:3b:00): 79, it fell"
+)
+
+
+@pytest.mark.parametrize(
+    ("ring", "journal", "catalog", "code", "words"),
+    [
+        (SXID, "", "", 1, "xid: SXid 22012 on 0000:c1:00"),
+        (HARMLESS, "", "xid: [{codes: 31, severity: reset}]", 1, "xid: Xid 31 on 0000:3b:00"),
+        (RING, JOURNAL, "", 1, "xid: Xid 79 on 0000:3b:00"),
+        (RING, "", "", 0, "gate: xid: not-checked the kernel log does not reach back to the boot"),
+        (RING, "-- No entries --", "", 0, "gate: xid: not-checked the kernel log does not reach back to the boot"),
+    ],
+)
+def test_what_of_the_kernel_log_can_be_read_is_judged_by_the_site_s_catalog(
+    ring: str, journal: str, catalog: str, code: int, words: str, machine: Machine, inventory: Path, gputop: Gputop,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    machine.kernel_log(ring)
+    if ring == RING:  # it has forgotten its beginning
+        (machine.folder / "dmesg").write_text(f"{ring}\n")
+    own = machine.folder / "journal"
+    own.write_text(journal and f"{journal}\n")
+    machine.run(f"printf '#!/bin/sh\\ncat {own}\\n' >/usr/local/bin/journalctl; chmod 755 /usr/local/bin/journalctl")
+    (tmp_path / "gputop").mkdir()
+    (tmp_path / "gputop" / "xid.yaml").write_text(catalog)
+    assert gputop("drain", "-f", inventory, machine.name, *DO, *REASON).returncode == 0
+    ran = gputop("resume", "-f", inventory, machine.name, *DO, XDG_CONFIG_HOME=str(tmp_path))
+    machine.run("rm /usr/local/bin/journalctl")
+    assert ran.returncode == code, ran.stderr + ran.stdout
+    assert words in ran.stdout
+
+
 @pytest.mark.parametrize(
     ("script", "code", "words"),
     [

@@ -488,6 +488,21 @@ async def test_a_look_that_does_not_end_has_found_nothing_out_within_the_time_th
     assert (outcome.state, outcome.summary) == (OutcomeState.UNVERIFIED, "one: no answer within 0.01 s")
 
 
+async def test_a_look_that_does_not_end_holds_a_wait_no_longer_than_its_deadline(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(host: str, step: Step) -> Check:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    lab.check = hang  # type: ignore[method-assign]
+    monkeypatch.setattr("gputop.actions.executor.LAST_LOOK_SECONDS", 0.2)
+    step = a_watch(deadline_seconds=0.1, check_seconds=3600)
+    async with asyncio.timeout(20):
+        [outcome] = await lab.executor.execute(a_plan_of(step))
+    assert (outcome.state, outcome.summary) == (OutcomeState.PENDING, "wait: no answer within 0.2 s")
+
+
 async def test_a_call_that_does_not_end_is_told_as_such(lab: Lab) -> None:
     async def hang(host: str, step: Step) -> Performed:
         await asyncio.Event().wait()
