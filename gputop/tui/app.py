@@ -132,18 +132,17 @@ class GputopApp(Answering, inherit_bindings=False):
 
     def head(self, screen: FleetScreen | None = None) -> Head:
         """What headers say besides the Fleet."""
-        paused = None
-        if self.paused_at is not None and self.newest is not None:
-            paused = (self.newest.as_of - self.paused_at.as_of).total_seconds()
+        frozen, newest = self.paused_at, self.newest
+        paused = (newest.as_of - frozen.as_of).total_seconds() if frozen is not None and newest is not None else None
         head = Head(title=self.options.title, message=self.message, paused_seconds=paused, mode=self.mode,
                     waiting=self.waiting_words)  # fmt: skip
         if screen is None:
             return head
-        state = screen.state
+        state, desk = screen.state, self.desk
         return replace(
             head, view=screen.view, sort=state.sort, descending=state.descending, filter=screen.filter_text,
-            shown=len(screen.table.rows), marks=len(state.marks), acts=len(self.desk.running) if self.desk else 0,
-            leases_over=len(self.desk.leases_over()) if self.desk is not None else 0,
+            shown=len(screen.table.rows), marks=len(state.marks),
+            acts=len(desk.running) if desk else 0, leases_over=len(desk.leases_over()) if desk else 0,
         )  # fmt: skip
 
     def on_fleet_updated(self, message: FleetUpdated) -> None:

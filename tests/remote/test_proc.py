@@ -43,7 +43,8 @@ def test_what_cannot_be_read_of_the_server_is_left_out_or_none(tmp_path: Path) -
     assert hostinfo.facts(machine) == {}
     values = hostinfo.reading(machine, hostinfo.CpuMeter(""))
     known = {key for key, value in values.items() if value is not None}
-    assert known == {"agent_cpu_seconds", "agent_memory_bytes"}
+    assert known == {"agent_cpu_seconds", "agent_memory_bytes", "drain_marker"}
+    assert values["drain_marker"] == "", "there is none"
 
 
 def test_facts_of_the_server_are_read(tmp_path: Path) -> None:

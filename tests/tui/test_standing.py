@@ -16,7 +16,7 @@ from gputop.actions.lease import leases, remember
 from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState, StepResult, StepState
 from gputop.domain.record import PlanOpened, StepBegan, StepEnded
 from gputop.tui.dialogs.plan import PlanDialog
-from gputop.tui.screens.page import HostScreen
+from gputop.tui.screens.host import HostScreen
 from tests.fakes.acts import a_host, a_plan, a_process, a_request, an_evidence
 from tests.tui.builders import until
 from tests.tui.stage import Stage, boot_of
@@ -147,7 +147,7 @@ async def test_a_plan_that_another_gputop_carries_out_is_seen_live_and_its_hosts
     [host] = plan.hosts
     async with stage.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        with locked(stage.folder, plan.id, ["gpu-02"]):
+        with locked(stage.folder, plan):
             journal = journal_of(stage.folder, plan.id)
             now = stage.clock.now()
             journal.write(PlanOpened(time=now, plan=plan))

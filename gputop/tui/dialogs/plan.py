@@ -55,6 +55,7 @@ AGREES: Mapping[Consent, tuple[str, str]] = {
     Consent.NODE_NOT_READY: ("Agree: wait for its kubelet", "Wait for kubelet"),
     Consent.DRAINED_BY_OTHER: ("Agree: undo another's drain", "Undo another's"),
     Consent.POWER_CUT: ("Agree: cut the power", "Cut the power"),
+    Consent.MAY_TERMINATE: ("Agree: it may be deleted", "May be deleted"),
 }
 """What a person may agree to so that it stands in the way no more: the words of its button, and in a narrow pane."""
 
