@@ -338,6 +338,8 @@ async def test_a_plan_whose_hosts_another_inventory_has_is_left_alone_and_the_sc
         await pilot.press("9")
         await until(pilot, lambda: "Unfinished" in stage.shown())
         await pilot.press("enter")
+        await until(pilot, lambda: "go on with it, roll it back" in stage.shown())
+        await pilot.press("enter")
         await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
         stage.app.screen.query_one("#phrase", Input).focus()
         await pilot.press(*"gpu-99")
