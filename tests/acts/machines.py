@@ -77,7 +77,7 @@ elif "--gpu-reset" in words:
         sys.exit("GPU could not be reset")
     while os.path.exists(CONF + ".slow"):
         time.sleep(0.02)
-    for number in chosen:
+    for number in only:
         text = re.sub(rf"(?m)^gpu.{{number}}.error = .*\\n", "", text)
     open(CONF, "w").write(text)
 elif words == ["-q"]:

@@ -226,26 +226,6 @@ def test_a_drain_waits_for_a_multi_node_job_and_for_what_it_left_on_the_gpu(
     assert [event["result"] for event in events if event["event"] == "outcome"] == ["verified", "verified"]
 
 
-def test_a_node_with_work_of_no_job_on_its_gpus_is_not_rebooted_by_the_way(
-    cluster: SlurmCluster, machines: Machines, gputop: Gputop
-) -> None:
-    machine = machines.add("slurm-4")
-    path = machines.folder / "slurm-4.yaml"
-    base = machines.inventory(names=("slurm-4",), defaults=POLICY).read_text().partition("\nhosts:")[0]
-    where = f"address: 127.0.0.1, port: {machine.port}"
-    path.write_text(f"{base}\nhosts:\n  - {{name: slurm-4, {where}, scheduler: {{kind: slurm, node: gpu02}}}}\n")
-    slurm = {"SLURM_CONF": str(cluster.conf), "PATH": cluster.environment["PATH"]}
-    pid = machine.spawn()
-    machine.devices(gpu__0__compute=f"{pid}:40000", gpu__0__mem_used="40000")
-    refused = gputop("reboot", "-f", path, "slurm-4", *DO, "--reason", "kernel", **slurm)
-    assert refused.returncode == 4, refused.stdout
-    assert f"(not-drained): slurm-4: in use by no job of it: sleep (pid {pid}) of ops" in refused.stderr
-    assert "REBOOT" not in cluster.node("gpu02")
-    plan = gputop("reboot", "-f", path, "slurm-4", "--reason", "kernel", "--override", "it burns", **slurm)
-    assert f"loses  sleep (pid {pid}) of ops" in plan.stdout
-    machine.stop()
-
-
 def test_a_node_that_somebody_else_drained_is_not_resumed_by_the_way(
     cluster: SlurmCluster, machines: Machines, gputop: Gputop
 ) -> None:

@@ -208,7 +208,7 @@ async def test_acts_mean_the_row_under_the_cursor(make: Callable[..., Stage], mo
     async with stage.app.run_test(size=(120, 50)) as pilot:
         await pilot.press("enter", "j", "j", "R")
         await until(pilot, lambda: isinstance(stage.app.screen, PlanDialog))
-        assert stage.app.screen.request.devices == ("GPU-1",)  # type: ignore[attr-defined]
+        assert stage.app.screen.request.devices_of == {"gpu-01": ("GPU-1",)}  # type: ignore[attr-defined]
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(stage.app.screen, HostScreen))
         await pilot.press("j", "K")

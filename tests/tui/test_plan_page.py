@@ -6,7 +6,7 @@ import pytest
 
 from gputop.actions.desk import Work
 from gputop.domain.action import HostActState, Outcome, OutcomeState, StepResult, StepState
-from gputop.tui.plan_page import work_lines
+from gputop.tui.work_page import work_lines
 from tests.fakes.acts import a_plan, every_act
 
 HINT = "add to sudoers: ops ALL=(root) NOPASSWD: /usr/bin/install -D -m 0644 /dev/stdin /run/gputop/drain.json"
