@@ -260,7 +260,7 @@ def test_a_reboot_through_slurm_waits_for_jobs_and_never_ends_what_is_of_no_job_
     assert "note   Slurm reboots it as soon as its jobs have ended: what is of no job ends with it" in waits.stdout
     assert "refused by not-drained" not in waits.stdout
     machine.terminal("eve")
-    assert "loses  session of eve" in site.run("reboot", "--reason", "k").stdout
+    assert "loses  session of eve" in site.run("reboot", "--reason", "k", "--dry-run").stdout
 
     stray = machine.spawn()
     machine.devices(gpu__1__compute=f"{stray}:40000")

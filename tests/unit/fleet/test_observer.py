@@ -14,7 +14,7 @@ from tests.fakes.clock import START, ManualClock
 
 
 class Watched:
-    def retry(self, hosts: Collection[str]) -> None:
+    def retry(self, hosts: Collection[str], *, by_person: bool = True) -> None:
         pass
 
     async def let_go(self, hosts: Collection[str]) -> None:
