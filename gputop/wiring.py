@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,7 +157,6 @@ def make_acts(
     simulator: str | None = None,
 ) -> Acts:
     """Plans and carries out acts on `specs`, which are all hosts of the inventory."""
-    from functools import partial
     from socket import gethostname
 
     from gputop.actions.ack import AckActor, read_ack
@@ -164,6 +164,7 @@ def make_acts(
     from gputop.actions.audit import AuditLog, who_acts
     from gputop.actions.executor import Executor
     from gputop.actions.hostlock import HostLocks
+    from gputop.actions.journal import is_closed
     from gputop.actions.lock import ActionLock
     from gputop.actions.onhost import HookActor, HostActor
     from gputop.ports import Actor
@@ -174,6 +175,7 @@ def make_acts(
     back_ends = make_back_ends(specs, runner, clock, simulator)
     host_actor = HostActor(observer, runner, by_name, partial(read_ack, state_folder), xid_catalog())
     ack_actor = AckActor(state_folder)
+    locks = HostLocks(runner, clock, gethostname(), partial(is_closed, state_folder))
     hook_actor = HookActor(runner)
     audit = AuditLog(audit_path(state_folder), who_acts(), to_syslog=to_syslog)
 
@@ -204,7 +206,7 @@ def make_acts(
             audit,
             state_folder,
             clock,
-            locks=HostLocks(runner, clock, gethostname()) if simulator is None else None,
+            locks=locks if simulator is None else None,
             shared_locks=SHARED_LOCKS,
         ),
         audit=audit,

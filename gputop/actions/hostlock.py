@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -63,11 +63,15 @@ LEAVE = f'plan=$1; for dir in {FOLDERS}; do [ -d "$dir" ] || continue; {_OWN}don
 class HostLocks:
     """Takes and leaves them. Implements `ports.HostLocks`."""
 
-    def __init__(self, runner: Runner, clock: Clock, bastion: str) -> None:
-        """`bastion`: the name of the machine that gputop runs on."""
+    def __init__(
+        self, runner: Runner, clock: Clock, bastion: str, is_over: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`bastion`: the name of the machine that gputop runs on. `is_over`: whether a plan is known to be closed: what
+        it left behind when it was killed, and then forgotten, holds nothing."""
         self._runner = runner
         self._clock = clock
         self._bastion = bastion
+        self._is_over = is_over
 
     async def take(self, host: str, plan: Plan) -> Holder | None:
         """Say that `plan` acts on `host` now. Who else does, if somebody does: then nothing was taken. A host that does
@@ -80,7 +84,11 @@ class HostLocks:
             stdin=f"{msgspec.json.encode(holder).decode()}\n",
         )
         result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
-        others = [other for line in result.text.splitlines() if (other := _other(line, result.text, plan)) is not None]
+        found = [other for line in result.text.splitlines() if (other := _other(line, result.text, plan)) is not None]
+        others = [other for other in found if not self._is_over(other.plan)]
+        for other in found:
+            if other not in others:
+                await self._leave(host, other.plan)
         if not result.ok or not others:
             return None
         await self.leave(host, plan)
@@ -88,7 +96,10 @@ class HostLocks:
 
     async def leave(self, host: str, plan: Plan) -> None:
         """`plan` acts on `host` no longer. What is left behind where that fails ends by itself."""
-        call = RunOn(host=host, argv=("sh", "-c", LEAVE, "sh", plan.id))
+        await self._leave(host, plan.id)
+
+    async def _leave(self, host: str, plan_id: str) -> None:
+        call = RunOn(host=host, argv=("sh", "-c", LEAVE, "sh", plan_id))
         await self._runner.run(call, deadline_seconds=LEAVE_SECONDS)
 
 

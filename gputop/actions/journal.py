@@ -138,6 +138,12 @@ def finished(state_folder: Path, plan_id: str) -> Story | None:
     return story if story is not None and story.closed == "finished" else None
 
 
+def is_closed(state_folder: Path, plan_id: str) -> bool:
+    """Whether there is a plan of that name, and nothing of it is left to do."""
+    path = folder_of(state_folder) / f"{plan_id}.jsonl"
+    return re.fullmatch(r"[\w-]+", plan_id) is not None and _is_closed(path)
+
+
 def devices_before(state_folder: Path, host: str) -> int | None:
     """The most devices that `host` had at one of its last drains; `None`: none is on record. A device that has fallen
     off the bus is known to nothing on the host any more."""

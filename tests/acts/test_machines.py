@@ -515,6 +515,9 @@ def test_an_unfinished_plan_whose_inventory_is_gone_can_be_forgotten(
     assert gputop("actions", "--forget", plan).returncode == 0
     assert "unfinished" not in gputop("actions").stdout
     assert audit_of(gputop, "--host", "gpu-a")[-1]["result"] == "forgotten"
+    machine.devices(gpu__0__compute="")
+    again = gputop("resume", "-f", machines.inventory(names=("gpu-a",)), "gpu-a", *DO)
+    assert again.returncode == 0, "what was left on the host by a plan that is forgotten holds nothing: " + again.stderr
 
 
 def test_what_loses_something_needs_a_reason_too(machine: Machine, inventory: Path, gputop: Gputop) -> None:
