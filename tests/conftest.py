@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,11 @@ UNSET = (
     "TMUX_PANE",
 )
 """Variables that would let the tester's own terminal, agent or inventory leak into a test."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under `nohup`, or in the background of a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 XDG = {
     "XDG_CONFIG_HOME": ".config",
