@@ -5,6 +5,8 @@ SHELL := /bin/sh
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# in the order of the folders: the longest tests, of acts on real machines, begin first
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 ARGS ?=
 
 .PHONY: menu
@@ -23,7 +25,7 @@ demo: run-env ## the demo fleet on the real screen (a table where there is no te
 
 .PHONY: test
 test: dev-env ## every test; one: make test ARGS='-k words'
-	@$(PYTEST) -n auto --maxprocesses 8 --dist loadfile $(ARGS)
+	@$(PYTEST) $(PARALLEL) $(ARGS)
 
 .PHONY: check
 check: format-check lint types contracts docs-check test ## everything a change must pass
@@ -64,7 +66,7 @@ pictures: run-env ## take the README's pictures of the screen anew
 
 .PHONY: golden
 golden: dev-env ## accept the screens as they are now (look at the diff before you commit)
-	@$(PYTEST) -n auto --maxprocesses 8 --dist loadfile --snapshot-update tests/golden $(ARGS)
+	@$(PYTEST) $(PARALLEL) --snapshot-update tests/golden $(ARGS)
 
 .PHONY: bench
 bench: dev-env ## measure gputop itself against its targets
