@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from gputop.actions.evidence import UNSEEN
 from gputop.actions.verify import ANSWERING, busy_processes, emptiness
 from gputop.catalog.text import counted
 from gputop.domain.action import ActionRequest, Block, CheckState, HostActState, Loss, LossKind
@@ -57,6 +58,8 @@ def describe(host: Host, node: NodeState | None, instance: Instance | None, stat
         if busy:
             users = sorted({process.user or "?" for process in busy})
             parts.append(f"{counted(len(busy), 'process', 'processes')} of {', '.join(users)}")
+        elif (proof := emptiness(host, host.spec.policy)).state is not CheckState.DONE:
+            parts.append(f"not known to be idle: {'; '.join(proof.left) or proof.summary}")
         elif not parts:
             parts.append("idle")
     return ", ".join(parts)
@@ -72,20 +75,20 @@ def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
             name = f"{pod.namespace}/{pod.name}"
             key = f"pod {name} {pod.uid} {concern}"
             losses.append(Loss(kind=kind, summary=f"{name}: {kind.value}", user=pod.user, key=key))
-    return (*losses, *_processes(host, certain=lambda _: False))
+    return (*losses, *_processes(host, certain=lambda _: False), *_unseen(host, certain=False))
 
 
 def losses_of_end(host: Host, node: NodeState | None) -> tuple[Loss, ...]:
     """What ends with the host."""
     jobs = () if node is None else node.jobs
-    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host, certain=lambda _: True))
+    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host), *_unseen(host))
 
 
 def losses_of_reboot(host: Host, node: NodeState) -> tuple[Loss, ...]:
     """What a reboot behind the jobs of `node` waits for, and what it ends: processes of no such job."""
     jobs = {job.id for job in node.jobs}
     waited = (loss_of_job(job, certain=False) for job in node.jobs)
-    return (*waited, *_processes(host, certain=lambda process: process.job not in jobs))
+    return (*waited, *_processes(host, certain=lambda process: process.job not in jobs), *_unseen(host))
 
 
 def of_no_job(request: ActionRequest, host: Host, node: NodeState) -> tuple[Block, ...]:
@@ -102,7 +105,20 @@ def loss_of_job(job: Job, *, certain: bool) -> Loss:
     return Loss(kind=LossKind.JOB, summary=summary, user=job.user, certain=certain, key=f"job {job.id}")
 
 
-def _processes(host: Host, *, certain: Callable[[ProcessReading], bool]) -> tuple[Loss, ...]:
+def _unseen(host: Host, *, certain: bool = True) -> tuple[Loss, ...]:
+    """What may run there although nobody can see it."""
+    if host.frame is None or host.link.state not in ANSWERING:
+        return ()
+    proof = emptiness(host, host.spec.policy)
+    named = len(busy_processes(host.frame, host.spec.policy))
+    held = proof.left[named:]
+    if proof.state is CheckState.DONE or (proof.state is CheckState.NOT_DONE and not held):
+        return ()
+    summary = f"whatever runs there unseen: {'; '.join(held) or proof.summary}"
+    return (Loss(kind=LossKind.PROCESS, summary=summary, certain=certain, key=UNSEEN),)
+
+
+def _processes(host: Host, *, certain: Callable[[ProcessReading], bool] = lambda _: True) -> tuple[Loss, ...]:
     """Those that make devices busy, each once, on however many devices it is."""
     if host.frame is None:
         return ()
