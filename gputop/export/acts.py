@@ -25,6 +25,7 @@ from gputop.domain.action import (
     Verdict,
 )
 from gputop.domain.record import AuditRecord, Lease, Standing, standing
+from gputop.domain.scripts import command_in, name_of, scripts_of
 
 SCHEMA = "gputop-act/1"
 
@@ -45,9 +46,12 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
     request = plan.request
     count = len(plan.hosts)
     lines = [f"{request.kind.value} {count} {'host' if count == 1 else 'hosts'}   plan {plan.id}"]
+    scripts = scripts_of(plan)
     for host in plan.hosts:
-        lines += ["", f"{host.host}   now: {clean(host.now) or host.state.value}", *_host_lines(host)]
+        lines += ["", f"{host.host}   now: {clean(host.now) or host.state.value}", *_host_lines(host, scripts)]
     lines.append("")
+    for script in scripts:
+        lines += [f"{name_of(scripts, script)} is", f"  {clean(script)}", ""]
     if count > 1:
         lines.append(f"first {plan.hosts[0].host} alone, then {plan.at_once} at a time; stop at the first failure")
     match verdict:
@@ -63,8 +67,8 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _host_lines(host: HostPlan) -> list[str]:
-    lines = [f"  will   {step.title}: {clean(step.command)}" for step in host.steps]
+def _host_lines(host: HostPlan, scripts: tuple[str, ...]) -> list[str]:
+    lines = [f"  will   {step.title}: {clean(command_in(scripts, step))}" for step in host.steps]
     for loss in host.losses:
         lines.append(f"  {'loses ' if loss.certain else 'waits '} {clean(loss.summary)}")
     lines += [f"  blocks {clean(block.summary)}" for block in host.blocks]

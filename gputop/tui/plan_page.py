@@ -18,6 +18,7 @@ from gputop.domain.action import (
     Step,
     Verdict,
 )
+from gputop.domain.scripts import command_in, name_of, scripts_of
 from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 
@@ -76,9 +77,11 @@ def plan_lines(
     if len(plan.hosts) > 1:
         lines.append(_sum_line(plan))
     said = {(refusal.host, refusal.summary) for refusal in verdict.refusals} if isinstance(verdict, Deny) else set()
+    scripts = scripts_of(plan)
     for host in plan.hosts:
         blocks = [block for block in host.blocks if (host.host, block.summary) not in said]
         lines += _host_lines(plan, host, blocks, width, seen_seconds)
+        lines += _steps_lines(host, scripts, width)
     if len(plan.hosts) > 1:
         first = f"first {remote(plan.hosts[0].host)} alone, then {plan.at_once} at a time; stop at the first failure"
         lines.append(((f" {first}", "dim"),))
@@ -87,6 +90,9 @@ def plan_lines(
         lines.append(((f" {until}: then gputop reminds you; nothing is resumed by itself", "dim"),))
     if isinstance(verdict, Confirm) and plan.loses:
         lines.append(((" something is lost for certain: say why", "warn"),))
+    for script in scripts:
+        lines.append(((f" {name_of(scripts, script)} is", "dim"),))
+        lines += labeled("", "dim", clean(script), "dim", width)
     return [look.plain(line) for line in lines]
 
 
@@ -126,8 +132,13 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, see
         lines += labeled("says", "text", clean(plan.request.text), "text", width)
     for note in (note for note in host.notes if note != host.now):
         lines += labeled("note", "dim", clean(note), "dim", width)
+    return lines
+
+
+def _steps_lines(host: HostPlan, scripts: tuple[str, ...], width: int) -> list[Spans]:
+    lines: list[Spans] = []
     for number, step in enumerate(host.steps):
-        lines += _step_lines("will" if not number else "then", step, width)
+        lines += _step_lines("will" if not number else "then", step, command_in(scripts, step), width)
     if not host.steps and not host.blocks:
         lines += labeled("will", "dim", "nothing: it is so already", "text", width)
     return lines
@@ -163,10 +174,10 @@ def _by_program(names: Sequence[str]) -> list[str]:
     return [f"{program} (pid {', '.join(pids)})" if pids[0] else program for program, pids in found.items()]
 
 
-def _step_lines(label: str, step: Step, width: int) -> list[Spans]:
+def _step_lines(label: str, step: Step, command: str, width: int) -> list[Spans]:
     """What a step is for, and what is run, exactly."""
     title = f"{clean(step.title)}: "
-    first, *rest = labeled(label, "dim", f"{title}{clean(step.command)}", "dim", width)
+    first, *rest = labeled(label, "dim", f"{title}{clean(command)}", "dim", width)
     (head, style), (text, dim) = first
     return [((head, style), (text[: len(title)], "text"), (text[len(title) :], dim)), *rest]
 
