@@ -59,10 +59,6 @@ BESIDE = frozenset({ActionKind.RESET, ActionKind.SIGNAL, ActionKind.POWER_CAP, A
 """Acts that neither need a host's scheduler nor change where the host stands."""
 
 
-SHARING = frozenset({ActionKind.SIGNAL, ActionKind.MESSAGE, ActionKind.CANCEL, ActionKind.REQUEUE, ActionKind.ACK})
-"""Acts that do not need a host to themselves: a drain that waits for a job must not keep anybody from canceling it."""
-
-
 class Signal(StrEnum):
     INT = "INT"
     TERM = "TERM"
