@@ -3,8 +3,8 @@
 Who begins an act leaves a small file in a folder where every account of the host may, and then looks whether others lie
 there. Nobody takes another's away: of two who come at the same time each sees the other's, and at most one goes on. A
 file counts for as long as its act may last, and for one boot. Files have names that nobody can foresee and links are
-never followed. An act that does not need the host to itself leaves none, and only looks. It is a word between operators, no barrier: any account of the host can leave such a file, and who it
-was is shown.
+never followed. An act that does not need the host to itself leaves none, and only looks. It is a word between
+operators, no barrier: any account of the host can leave such a file, and who it was is shown.
 """
 
 from __future__ import annotations

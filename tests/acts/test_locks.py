@@ -116,9 +116,8 @@ def test_what_shares_a_host_keeps_clear_of_an_act_that_overturns_it(machine: Mac
     file = f"{FOLDER}/gputop-act.planted"
     for act, code in (("reboot", 4), ("stop", 4), ("reset", 4), ("no-such-act", 4), ("drain", 0), ("cordon", 0)):
         who = {"by": "ana", "act": act, "plan": "p", "since": "2026-03-01T10:00:00Z", "bastion": "b1"}
-        machine.run(
-            f"(cat /proc/sys/kernel/random/boot_id; echo p; echo 900; echo '{json.dumps(who)}') >{file}; chown 2000 {file}"
-        )
+        text = f"p\n900\n{json.dumps(who)}"
+        machine.run(f"(cat /proc/sys/kernel/random/boot_id; echo '{text}') >{file}; chown 2000 {file}")
         ran = bob.run("message", "--text", "hello")
         assert ran.returncode == code, (act, ran.stderr)
         if code:
