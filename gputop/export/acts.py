@@ -66,7 +66,7 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
 def _host_lines(host: HostPlan) -> list[str]:
     lines = [f"  will   {step.title}: {clean(step.command)}" for step in host.steps]
     for loss in host.losses:
-        lines.append(f"  {'loses ' if loss.certain else 'waits '} {clean(loss.summary)}")
+        lines.append(f"  {loss.verb.partition(' ')[0]:<6} {clean(loss.summary)}")
     lines += [f"  blocks {clean(block.summary)}" for block in host.blocks]
     lines += [f"  note   {clean(note)}" for note in host.notes]
     return lines

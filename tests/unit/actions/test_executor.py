@@ -554,6 +554,24 @@ async def test_what_a_guard_refuses_by_now_is_not_called_and_the_plan_stays_unfi
     assert unfinished(lab.folder) == []
 
 
+async def test_an_interrupted_call_that_is_taking_is_waited_for_and_neither_made_again_nor_refused(lab: Lab) -> None:
+    """An instance that is stopping: its host does not answer any more, which a guard would refuse."""
+    plan = a_plan_of(a_step("stop", goal=Goal.STOPPED))
+    journal = journal_of(lab.folder, plan.id)
+    journal.write(PlanOpened(time=START, plan=plan))
+    journal.write(StepBegan(time=START, host="a", step="stop"))
+    looks: list[str] = []
+
+    def answer(host: str, step: Step) -> Check:
+        looks.append(step.id)
+        return DONE if len(looks) > 3 else structs.replace(NOT_DONE, under_way=True)
+
+    lab.answer = answer
+    [story] = unfinished(lab.folder)
+    [outcome] = await lab.executor.resume(story, recheck=judged([], "there is no reading of now (stale-data)"))
+    assert (outcome.state, lab.calls, len(looks)) == (OutcomeState.VERIFIED, [], 4)
+
+
 async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says_of_the_rest(lab: Lab) -> None:
     for steps in (
         (a_step("one"), a_step("reset"), a_step("back", always=True)),
