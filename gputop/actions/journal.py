@@ -200,7 +200,7 @@ def locked(state_folder: Path, plan: Plan, shared: Path | None = None) -> Iterat
                 if for_all is not None:
                     _keep_clear(plan.request.kind, for_all, f"{host}: another user of this machine acts on it")
                 continue
-            descriptor = _hold(held, locks / name, f"{host}: another plan is at work on it")
+            descriptor = _hold(held, locks / name, f"{host}: another plan is at work on it", says_who=True)
             _say_who(descriptor, plan)
             if for_all is not None:
                 _hold_for_all(held, for_all, host, plan)
@@ -216,7 +216,7 @@ def is_for_all(folder: Path) -> bool:
     return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX) and os.access(folder, os.W_OK)
 
 
-def _hold(held: ExitStack, path: Path, otherwise: str) -> int:
+def _hold(held: ExitStack, path: Path, otherwise: str, *, says_who: bool = False) -> int:
     try:
         descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
@@ -225,7 +225,8 @@ def _hold(held: ExitStack, path: Path, otherwise: str) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise InUse(otherwise) from error
+        said = _who_it_says(descriptor) if says_who else ""
+        raise InUse(f"{otherwise}{f': {said}' if said else ''}") from error
     return descriptor
 
 

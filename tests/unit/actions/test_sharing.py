@@ -70,7 +70,8 @@ def test_locks_of_this_machine(act: ActionKind, holder: ActionKind, place: str, 
             with locked(tmp_path / "ana", plan_of(act, "second"), shared):
                 pass
         else:
-            with pytest.raises(InUse, match="gpu-01"), locked(tmp_path / "ana", plan_of(act, "second"), shared):
+            who = f"gpu-01: another .*: ann, {holder.value}, plan first"
+            with pytest.raises(InUse, match=who), locked(tmp_path / "ana", plan_of(act, "second"), shared):
                 raise AssertionError("both hold it")
     with locked(tmp_path / "ana", plan_of(act, "second"), shared):
         pass  # what was left behind holds nothing
