@@ -198,7 +198,7 @@ class Acts:
         now = self._clock.now()
         age = (now - before.created_at).total_seconds()
         fresh: Proposal | Problem = proposal
-        if request != before.request or age > FRESH_SECONDS:
+        if request != before.request or not 0 <= age <= FRESH_SECONDS:  # below 0, the clock was set back
             fresh = await self.propose(request)
         if isinstance(fresh, Problem):
             return fresh
