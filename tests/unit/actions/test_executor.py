@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gputop.actions.audit import AuditFailed, AuditLog, Who, read_records
 from gputop.actions.executor import Executor, Stopped
-from gputop.actions.forgetting import forget
+from gputop.actions.forgetting import forget, left_behind
 from gputop.actions.journal import InUse, JournalFailed, Story, in_progress, journal_of, locked, read_story, unfinished
 from gputop.domain.action import (
     Check,
@@ -418,6 +418,15 @@ def interrupted_in(lab: Lab, plan: Plan) -> Story:
     journal.write(StepEnded(time=START, host=host.host, result=result))
     [story] = unfinished(lab.folder)
     return story
+
+
+def test_who_forgets_a_plan_is_told_what_it_began_and_what_it_owes(lab: Lab) -> None:
+    steps = (a_step("stop the daemon"), a_step("reset"), a_step("start the daemon", always=True), a_watch())
+    story = interrupted_in(lab, a_plan_of(*steps))
+    forget(story, lab.audit, lab.folder, FastClock())
+    said = "the host was left as it is: begun was stop the daemon; not start the daemon"
+    assert lab.records()[-1].summary == f"closed by hand; {said}"
+    assert left_behind(structs.replace(story, began=set()), story.plan.hosts[0]).endswith("nothing was called on it")
 
 
 async def test_nothing_is_undone_on_another_machine(lab: Lab) -> None:
