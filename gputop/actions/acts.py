@@ -73,7 +73,7 @@ GLANCE_SECONDS = 5.0
 """How long a scheduler is asked where a host stands, for an act that does not depend on the answer."""
 
 ASKS_SCHEDULER = frozenset(ActionKind) - {ActionKind.START}
-COUNTS_DEVICES = frozenset({ActionKind.DRAIN, ActionKind.RESUME})
+COUNTS_DEVICES = frozenset({ActionKind.DRAIN, ActionKind.RESUME, ActionKind.REBOOT, ActionKind.START})
 ASKS_POWER = frozenset({ActionKind.STOP, ActionKind.START, ActionKind.HIBERNATE, ActionKind.REBOOT})
 
 

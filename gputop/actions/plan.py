@@ -436,6 +436,7 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
             poll_seconds=5.0,
         )
         steps = (*steps, proof)
+    notes = (*notes, *_fewer_devices(evidence))
     return (*steps, _first_frame(evidence, deadline)), losses, blocks, notes
 
 
@@ -446,7 +447,7 @@ def _first_frame(evidence: Evidence, seconds: float) -> Step:
         title="wait for a healthy reading",
         call=Watch(what="wait until it answers with all its GPUs in order"),
         goal=Goal.FIRST_FRAME,
-        wanted={"devices": ",".join(device_keys(evidence.host))},
+        wanted={"devices": ",".join(device_keys(evidence.host)), "at_least": str(evidence.devices_before or 0)},
         deadline_seconds=seconds,
         poll_seconds=5.0,
     )

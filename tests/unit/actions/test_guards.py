@@ -230,6 +230,13 @@ def test_a_reboot_is_given_the_time_that_was_asked_for(asked: float | None, seco
     assert [step.deadline_seconds for step in plan.hosts[0].steps] == [seconds, seconds]
 
 
+@pytest.mark.parametrize("kind", [ActionKind.REBOOT, ActionKind.START])
+def test_a_host_must_come_back_with_the_devices_of_its_last_drains(kind: ActionKind) -> None:
+    plan = a_plan(a_request(kind), an_evidence(node=a_node(drained=True), devices_before=8))
+    assert plan.hosts[0].steps[-1].wanted["at_least"] == "8"
+    assert ("2 of 8 GPUs: it had more at an earlier drain" in plan.hosts[0].notes) is (kind is ActionKind.REBOOT)
+
+
 def test_jobs_that_a_reboot_waits_for_are_given_the_time_that_was_asked_for() -> None:
     node = a_node(scheduler="slurm", jobs=(Job(id="57381", user="carol"),))
     evidence = an_evidence(node=node)
