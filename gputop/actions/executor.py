@@ -286,7 +286,7 @@ class Executor:
         interrupted = key in run.story.began and not called
         deadline = self._clock.monotonic() + step.deadline_seconds
         self._tell(run, host, step, "", ())
-        calls = not isinstance(step.call, Watch)
+        calls, under_way = not isinstance(step.call, Watch), False
         if step.check_first or interrupted or called or not calls:
             check = await self._check(actor, host.host, step, deadline)
             if check.state is CheckState.DONE and interrupted and not step.check_first:
@@ -296,8 +296,9 @@ class Executor:
                 return step_result(step, done, check)
             if check.state is CheckState.BLOCKED:
                 return step_result(step, StepState.FAILED, check)
+            under_way = interrupted and check.under_way
         performed: Performed | None = None
-        if calls and not called and (not interrupted or step.repeatable):
+        if calls and not called and not under_way and (not interrupted or step.repeatable):
             await self._judge_again(run, host, step)
             if not interrupted:
                 run.journal.write(StepBegan(time=self._clock.now(), host=host.host, step=step.id))

@@ -67,7 +67,8 @@ class HostActor:
                 identity = await self.identify(host)
                 return rebooted(step.before.get("boot_id"), identity.boot_id if identity is not None else None)
             case Goal.FIRST_FRAME:
-                return first_frame(await self._look(host), _names(step.wanted.get("devices", "")))
+                names, before = _names(step.wanted.get("devices", "")), int(step.wanted.get("at_least", "0"))
+                return first_frame(await self._look(host), names, before)
             case Goal.DEVICES_RESET:
                 return _after_reset(await self._look(host), _names(step.wanted["devices"]))
             case Goal.POWER_LIMIT:

@@ -373,7 +373,8 @@ def _by_power(request: ActionRequest, evidence: Evidence, power: PowerProvider |
     if isinstance(steps, Block):
         return (), (), (*blocks, steps), ()
     if request.kind is ActionKind.START:
-        return (*steps, _first_frame(evidence)), (), blocks, ()
+        seconds = evidence.host.spec.policy.reboot_deadline_seconds
+        return (*steps, _first_frame(evidence, seconds)), (), blocks, ()
     losses = (*losses_of_end(evidence.host, evidence.node), *instance.stop_losses)
     if request.kind is ActionKind.STOP:
         losses += _lost_drain(request, evidence)
@@ -412,7 +413,10 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
     if isinstance(steps, Block):
         return (), losses, (*blocks, steps), ()
     before = evidence.identity.boot_id if evidence.identity is not None else None
-    deadline = evidence.host.spec.policy.reboot_deadline_seconds
+    policy = evidence.host.spec.policy
+    asked = request.deadline_seconds
+    by_scheduler = any(step.actor == "scheduler" for step in steps)  # what was asked for is how long its jobs may last
+    deadline = policy.reboot_deadline_seconds if asked is None or by_scheduler else asked
     known = {"boot_id": before} if before is not None else {}
     steps = tuple(
         structs.replace(step, before={**step.before, **known}, deadline_seconds=deadline)
@@ -421,7 +425,6 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
         for step in steps
     )
     if not any(step.goal is Goal.REBOOTED for step in steps):
-        seconds = deadline if request.deadline_seconds is None else request.deadline_seconds
         proof = Step(
             id="host.rebooted",
             actor="host",
@@ -429,23 +432,23 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
             call=Watch(what="wait for another boot id"),
             goal=Goal.REBOOTED,
             before=known,
-            deadline_seconds=max(seconds, deadline),
+            deadline_seconds=max(asked or 0.0, policy.reboot_deadline_seconds) if by_scheduler else deadline,
             poll_seconds=5.0,
         )
         steps = (*steps, proof)
-    return (*steps, _first_frame(evidence)), losses, blocks, notes
+    notes = (*notes, *_fewer_devices(evidence))
+    return (*steps, _first_frame(evidence, deadline)), losses, blocks, notes
 
 
-def _first_frame(evidence: Evidence) -> Step:
-    policy = evidence.host.spec.policy
+def _first_frame(evidence: Evidence, seconds: float) -> Step:
     return Step(
         id="host.first-frame",
         actor="host",
         title="wait for a healthy reading",
         call=Watch(what="wait until it answers with all its GPUs in order"),
         goal=Goal.FIRST_FRAME,
-        wanted={"devices": ",".join(device_keys(evidence.host))},
-        deadline_seconds=policy.reboot_deadline_seconds,
+        wanted={"devices": ",".join(device_keys(evidence.host)), "at_least": str(evidence.devices_before or 0)},
+        deadline_seconds=seconds,
         poll_seconds=5.0,
     )
 
@@ -473,4 +476,7 @@ def _identity(evidence: Evidence) -> HostIdentity:
 
 
 def _cannot(kind: ActionKind, name: str) -> Block:
+    if name == MarkerScheduler.name:
+        summary = f"it has no scheduler that could {kind.value}"
+        return Block(kind="not-possible", summary=summary, hint='say "scheduler" in the inventory')
     return Block(kind="not-possible", summary=f"{name} cannot {kind.value.replace('-', ' ')}")

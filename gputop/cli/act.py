@@ -239,7 +239,11 @@ async def _act(args: argparse.Namespace, chosen: Selection, request: ActionReque
 
     allowed = args.allow_actions or chosen.settings.actions.enabled
     async with opened(chosen, watched(chosen, args.act), allowed=allowed) as acts:
-        proposal = await acts.propose(request)
+        try:
+            proposal = await acts.propose(request)
+        except asyncio.CancelledError:
+            diagnostics.say("interrupted; nothing was done")
+            raise
         if isinstance(proposal, Problem):
             return diagnostics.fail(proposal.summary, proposal.hint)
         if args.dry_run or not args.yes:

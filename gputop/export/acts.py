@@ -70,7 +70,7 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
 def _host_lines(host: HostPlan, scripts: tuple[str, ...]) -> list[str]:
     lines = [f"  will   {step.title}: {clean(command_in(scripts, step))}" for step in host.steps]
     for loss in host.losses:
-        lines.append(f"  {'loses ' if loss.certain else 'waits '} {clean(loss.summary)}")
+        lines.append(f"  {loss.verb.partition(' ')[0]:<6} {clean(loss.summary)}")
     lines += [f"  blocks {clean(block.summary)}" for block in host.blocks]
     lines += [f"  note   {clean(note)}" for note in host.notes]
     return lines

@@ -99,9 +99,9 @@ def plan_lines(
 def _sum_line(plan: Plan) -> Spans:
     """`3 hosts: loses 2 processes of carol; waits for 1 job of dave`: what the details below come to."""
     parts = []
-    for certain, word in ((True, "loses"), (False, "waits for")):
-        losses = {(host.host, loss.key or loss.summary): loss for host in plan.hosts for loss in host.losses}
-        some = [loss for loss in losses.values() if loss.certain is certain]
+    losses = {(host.host, loss.key or loss.summary): loss for host in plan.hosts for loss in host.losses}
+    for word in ("loses", "waits for", "risks"):
+        some = [loss for loss in losses.values() if loss.verb == word]
         counts = [
             f"{count} {one if count == 1 else more}"
             for kind, (one, more) in COUNTED.items()
@@ -126,8 +126,8 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, see
         hint = f"  → {clean(block.hint)}" if block.hint else ""
         lines += labeled("blocks", "bad", clean(block.summary) + hint, "text", width)
     for losses in alike(host.losses):
-        word, style = ("loses", "bad") if losses[0].certain else ("waits", "warn")
-        lines += labeled(word, style, loss_text(losses, plan.request.by), "text", width)
+        style = "bad" if losses[0].certain else "warn"
+        lines += labeled(losses[0].verb.partition(" ")[0], style, loss_text(losses, plan.request.by), "text", width)
     if plan.request.text:
         lines += labeled("says", "text", clean(plan.request.text), "text", width)
     for note in (note for note in host.notes if note != host.now):

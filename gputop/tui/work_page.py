@@ -204,8 +204,7 @@ def whole_lines(work: Work, look: Look, width: int, *, is_alive: bool, deeds: st
             lines += labeled("ended", "dim", clean(outcome.summary), "text", width, label_width=PAIR)
         lines += labeled("before", "dim", clean(host.now) or host.state.value, "dim", width, label_width=PAIR)
         for losses in alike(host.losses):
-            word = "loses" if losses[0].certain else "waits for"
-            lines += labeled(word, "dim", loss_text(losses, request.by), "dim", width, label_width=PAIR)
+            lines += labeled(losses[0].verb, "dim", loss_text(losses, request.by), "dim", width, label_width=PAIR)
         for step in _taken(work, host):
             line, left = _step_line(work, host, step, outcome, is_alive=is_alive)
             lines += [line] if width_of(line) <= width else [line[:-1]]

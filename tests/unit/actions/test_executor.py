@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gputop.actions.audit import AuditFailed, AuditLog, Who, read_records
 from gputop.actions.executor import Executor, Stopped
-from gputop.actions.forgetting import forget
+from gputop.actions.forgetting import forget, left_behind
 from gputop.actions.journal import InUse, JournalFailed, Story, in_progress, journal_of, locked, read_story, unfinished
 from gputop.domain.action import (
     Check,
@@ -420,6 +420,15 @@ def interrupted_in(lab: Lab, plan: Plan) -> Story:
     return story
 
 
+def test_who_forgets_a_plan_is_told_what_it_began_and_what_it_owes(lab: Lab) -> None:
+    steps = (a_step("stop the daemon"), a_step("reset"), a_step("start the daemon", always=True), a_watch())
+    story = interrupted_in(lab, a_plan_of(*steps))
+    forget(story, lab.audit, lab.folder, FastClock())
+    said = "the host was left as it is: begun was stop the daemon; not start the daemon"
+    assert lab.records()[-1].summary == f"closed by hand; {said}"
+    assert left_behind(structs.replace(story, began=set()), story.plan.hosts[0]).endswith("nothing was called on it")
+
+
 async def test_nothing_is_undone_on_another_machine(lab: Lab) -> None:
     undo = a_step("undo")
     story = interrupted_in(lab, a_plan_of(a_step(undo=undo), a_watch()))
@@ -552,6 +561,24 @@ async def test_what_a_guard_refuses_by_now_is_not_called_and_the_plan_stays_unfi
     await lab.executor.roll_back(story)
     assert lab.calls == [("a", "undo")]
     assert unfinished(lab.folder) == []
+
+
+async def test_an_interrupted_call_that_is_taking_is_waited_for_and_neither_made_again_nor_refused(lab: Lab) -> None:
+    """An instance that is stopping: its host does not answer any more, which a guard would refuse."""
+    plan = a_plan_of(a_step("stop", goal=Goal.STOPPED))
+    journal = journal_of(lab.folder, plan.id)
+    journal.write(PlanOpened(time=START, plan=plan))
+    journal.write(StepBegan(time=START, host="a", step="stop"))
+    looks: list[str] = []
+
+    def answer(host: str, step: Step) -> Check:
+        looks.append(step.id)
+        return DONE if len(looks) > 3 else structs.replace(NOT_DONE, under_way=True)
+
+    lab.answer = answer
+    [story] = unfinished(lab.folder)
+    [outcome] = await lab.executor.resume(story, recheck=judged([], "there is no reading of now (stale-data)"))
+    assert (outcome.state, lab.calls, len(looks)) == (OutcomeState.VERIFIED, [], 4)
 
 
 async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says_of_the_rest(lab: Lab) -> None:

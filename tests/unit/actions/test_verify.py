@@ -116,6 +116,15 @@ def test_a_first_reading_with_a_missing_or_lost_device_is_not_healthy() -> None:
     assert first_frame(None).state is CheckState.UNKNOWN
 
 
+def test_a_first_reading_with_fewer_devices_than_at_an_earlier_drain_is_not_healthy() -> None:
+    missing = first_frame(framed(), (), 8)
+    assert (missing.state, missing.summary) == (CheckState.NOT_DONE, "2 of 8 devices are well")
+    assert first_frame(framed(), (), 2).state is CheckState.DONE
+    counted = framed()
+    counted = structs.replace(counted, spec=structs.replace(counted.spec, expect_devices=2))
+    assert first_frame(counted, (), 8).state is CheckState.DONE, "the inventory knows better"
+
+
 def gate_of(host: Host, peers: tuple[Host, ...] = (), kernel: str | None = "") -> dict[str, str]:
     log = KernelLog(text=kernel, whole=True) if kernel is not None else None
     return {item.name: item.state for item in gate_items(host, peers, log, default_catalog())}
