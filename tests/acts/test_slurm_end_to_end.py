@@ -17,19 +17,19 @@ from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import Machine, Machines
 from tests.acts.steps import DO, REASON, wait_for
 from tests.needs import need, need_that
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import TREES, SlurmCluster
 
 pytestmark = pytest.mark.timeout(150)
 
 POLICY = "  policy: {idle_samples: 2, idle_interval: 200ms, drain_deadline: 60s, max_percent: 100}\n"
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[SlurmCluster]:
+@pytest.fixture(scope="module", params=TREES, ids=lambda tree: "tree" if tree else "installed")
+def running(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
     for program in ("munged", "slurmctld", "slurmd", "scontrol"):
         need(program)
     folder = Path(tempfile.mkdtemp(prefix="gputop-slurm-"))
-    cluster = SlurmCluster(folder, 2)
+    cluster = SlurmCluster(folder, 2, request.param)
     try:
         cluster.start()
         yield cluster

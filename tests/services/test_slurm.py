@@ -23,19 +23,13 @@ from gputop.transport.runner import ProgramRunner
 from gputop.transport.ssh import SshTransport
 from tests.needs import need, need_that
 from tests.services.acting import InEnvironment, a_host, a_request, take, take_all, until
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import TREES, SlurmCluster
 from tests.ssh.fleet import Fleet, new_folder
 
 pytestmark = pytest.mark.timeout(90)
 
 
-TREE = os.environ.get("GPUTOP_SLURM_TREE", "")
-"""Another version of Slurm to test against as well."""
-
-
-@pytest.fixture(
-    scope="module", params=["", *([TREE] if TREE else [])], ids=lambda tree: "tree" if tree else "installed"
-)
+@pytest.fixture(scope="module", params=TREES, ids=lambda tree: "tree" if tree else "installed")
 def running(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
     for program in ("munged", "slurmctld", "slurmd", "scontrol"):
         need(program)
@@ -267,8 +261,6 @@ async def test_a_reboot_of_a_node_whose_boot_time_slurm_does_not_know_is_left_to
 
 
 async def test_a_refused_permission_is_told_apart_and_changes_nothing(cluster: SlurmCluster) -> None:
-    if cluster.tree:
-        pytest.skip("another account cannot enter the tree")
     need_that(os.geteuid() == 0 and shutil.which("runuser"), "needs root: another account must be refused")
     folder = cluster.as_user("nobody")
     slurm = scheduler(cluster, PATH=f"{folder}:{cluster.environment['PATH']}")
