@@ -202,7 +202,7 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
             blocks, notes = _whose(request, node)
             return _resume_around(request, evidence, steps), (), blocks, (*notes, *_fewer_devices(evidence))
         case ActionKind.CANCEL:
-            doomed = [job for job in node.jobs if job.id in request.jobs]
+            doomed = [job for job in node.jobs if {job.id, job.handle} & set(request.jobs)]
             lost = tuple(loss_of_job(job, certain=True) for job in doomed)
             return steps, lost, (), ()
     return steps, (), (), ()

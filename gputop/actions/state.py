@@ -98,7 +98,8 @@ def of_no_job(request: ActionRequest, host: Host, node: NodeState) -> tuple[Bloc
 
 
 def loss_of_job(job: Job, *, certain: bool) -> Loss:
-    summary = f"job {job.id} of {job.user or 'nobody known'}"
+    nodes = f", on {len(job.nodes)} nodes" if len(job.nodes) > 1 else ""
+    summary = f"job {job.handle} of {job.user or 'nobody known'}{nodes}"
     return Loss(kind=LossKind.JOB, summary=summary, user=job.user, certain=certain, key=f"job {job.id}")
 
 

@@ -45,7 +45,7 @@ def judge_job(step: Step, jobs: Sequence[Job]) -> Check:
     """Whether the job of `step` is gone, or back in the queue. `jobs`: it alone, or nothing where Slurm has forgotten
     it."""
     job = jobs[0] if jobs else None
-    number = step.wanted["job"]
+    number = step.wanted["job"] if job is None else job.handle
     state = job.state or "" if job is not None else "ended"
     values = {"job": number, "state": state}
     if step.goal is Goal.JOBS_GONE:
@@ -73,7 +73,7 @@ def describe_job(job: Job, now: datetime) -> str:
     else:
         left = f"{duration((job.ends_at - now).total_seconds())} left"
     nodes = f", {len(job.nodes)} nodes" if len(job.nodes) > 1 else ""
-    return f"job {job.id} of {job.user or 'somebody unknown'}, {left}{nodes}"
+    return f"job {job.handle} of {job.user or 'somebody unknown'}, {left}{nodes}"
 
 
 def _cordoned(node: SlurmNode) -> Check:

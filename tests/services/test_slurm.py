@@ -190,6 +190,53 @@ async def test_jobs_are_cancelled_and_put_back_by_acts_of_their_own(cluster: Slu
         assert steps.kind == kind
 
 
+async def test_one_task_of_an_array_is_canceled_or_put_back_and_never_the_whole_array(cluster: SlurmCluster) -> None:
+    """The last task that starts has the number of the array."""
+    words = ("-N1", "--exclusive", "--array=1-3", "--wrap", "sleep 600")
+    array = cluster.run("sbatch", "--parsable", "-o", "/dev/null", *words).strip()
+
+    def states() -> dict[str, str]:
+        return dict(line.split() for line in cluster.run("squeue", "-h", "-r", "-o", "%i %T").splitlines())
+
+    cluster.until(lambda: list(states().values()) == ["RUNNING"] * 3, "the array")
+    numbers = dict(line.split()[:2] for line in cluster.run("squeue", "-h", "-o", "%A %N").splitlines())
+    slurm = scheduler(cluster)
+    name = numbers[array]
+    node = await look(slurm, name)
+    assert [(job.id, job.handle) for job in node.jobs] == [(array, f"{array}_3")]
+    for words in (array, f"{array}_3"):
+        cancel = steps_of(slurm.cancel_steps(node, a_request(ActionKind.CANCEL, name, jobs=(words,))))
+        assert [step.command for step in cancel] == [f"scancel {array}_3"]
+    requeue = steps_of(slurm.requeue_steps(node, a_request(ActionKind.REQUEUE, name, jobs=(array,))))
+    assert [check.state for check in await take_all(slurm, name, cancel)] == [CheckState.DONE]
+    assert states() == {f"{array}_1": "RUNNING", f"{array}_2": "RUNNING"}
+    assert requeue[0].command == f"scontrol requeue {array}_3"
+    other = next(node for number, node in numbers.items() if number != array)
+    node = await look(slurm, other)
+    requeue = steps_of(slurm.requeue_steps(node, a_request(ActionKind.REQUEUE, other, jobs=(node.jobs[0].handle,))))
+    assert [check.state for check in await take_all(slurm, other, requeue)] == [CheckState.DONE]
+    assert sorted(states()) == [f"{array}_1", f"{array}_2"]
+    assert list(states().values()).count("RUNNING") == 1
+
+
+async def test_a_part_of_a_heterogeneous_job_is_named_and_not_put_back_alone(cluster: SlurmCluster) -> None:
+    words = ("-N1", "-w", "gpu01", ":", "-N1", "-w", "gpu02", "--wrap", "sleep 600")
+    whole = cluster.run("sbatch", "--parsable", "-o", "/dev/null", *words).strip()
+    cluster.until(lambda: cluster.run("squeue", "-h", "-o", "%T").split() == ["RUNNING"] * 2, "its parts")
+    slurm = scheduler(cluster)
+    for name, part in (("gpu01", f"{whole}+0"), ("gpu02", f"{whole}+1")):
+        node = await look(slurm, name)
+        assert [job.handle for job in node.jobs] == [part]
+        block = slurm.requeue_steps(node, a_request(ActionKind.REQUEUE, name, jobs=(part,)))
+        assert isinstance(block, Block)
+        cancel = steps_of(slurm.cancel_steps(node, a_request(ActionKind.CANCEL, name, jobs=(part,))))
+        assert cancel[0].title.endswith("all its other parts") is (name == "gpu01"), "Slurm ends them with the first"
+        assert block.summary == f"part of a heterogeneous job, which starts anew as a whole: job {part}"
+    cancel = steps_of(slurm.cancel_steps(node, a_request(ActionKind.CANCEL, "gpu02", jobs=(f"{whole}+1",))))
+    assert [check.state for check in await take_all(slurm, "gpu02", cancel)] == [CheckState.DONE]
+    assert cluster.run("squeue", "-h", "-o", "%i %T").split() == [f"{whole}+0", "RUNNING"]
+
+
 async def test_a_reboot_waits_behind_a_running_job_and_the_node_comes_back_in_service(cluster: SlurmCluster) -> None:
     job = cluster.submit("-N1", "-w", "gpu01", "--gres=gpu:8")
     slurm = scheduler(cluster)

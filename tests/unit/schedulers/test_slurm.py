@@ -114,7 +114,7 @@ async def test_a_node_that_is_still_clearing_away_is_not_empty_and_a_failed_kill
 
 
 async def test_a_suspended_job_keeps_a_node_from_being_empty() -> None:
-    job = said("7|SUSPENDED|carol|train|gpu01|2026-01-02T03:00:00|2026-01-02T09:04:05|gres:gpu:4|x\n")
+    job = said("7|7|SUSPENDED|carol|train|gpu01|2026-01-02T03:00:00|2026-01-02T09:04:05|gres:gpu:4|x\n")
     check = await scheduler(programs(node("IDLE+DRAIN"), job)).check("gpu01", step(Goal.NO_WORK))
     assert (check.state, check.left) == (CheckState.NOT_DONE, ("job 7 of carol, 6 h 00 left",))
 
@@ -172,7 +172,7 @@ async def test_a_boot_time_that_only_trembles_is_no_reboot() -> None:
 
 
 async def test_a_job_put_back_that_runs_anew_on_the_same_node_counts_as_put_back() -> None:
-    line = "7|RUNNING|carol|train|gpu01|{}|NONE|gres:gpu:4|x\n"
+    line = "7|7|RUNNING|carol|train|gpu01|{}|NONE|gres:gpu:4|x\n"
     before = {"started_at": "2026-01-02T03:00:00+00:00"}
     goal = step(Goal.JOBS_REQUEUED, wanted={"job": "7"}, before=before)
     for started, state in (("2026-01-02T03:00:00", CheckState.NOT_DONE), ("2026-01-02T03:09:00", CheckState.DONE)):
@@ -185,7 +185,7 @@ async def test_a_job_put_back_that_runs_anew_on_the_same_node_counts_as_put_back
 
 
 async def test_no_step_ever_ends_jobs_but_those_that_are_named_for_it() -> None:
-    job = said("7|RUNNING|carol|train|gpu01|2026-01-02T03:00:00|NONE|gres:gpu:4|x\n")
+    job = said("7|7|RUNNING|carol|train|gpu01|2026-01-02T03:00:00|NONE|gres:gpu:4|x\n")
     slurm = scheduler(programs(node("MIXED"), job))
     state = await look(slurm)
     for found in (
