@@ -192,8 +192,8 @@ async def test_jobs_are_cancelled_and_put_back_by_acts_of_their_own(cluster: Slu
 
 async def test_one_task_of_an_array_is_canceled_or_put_back_and_never_the_whole_array(cluster: SlurmCluster) -> None:
     """The last task that starts has the number of the array."""
-    words = ("-N1", "--exclusive", "--array=1-3", "--wrap", "sleep 600")
-    array = cluster.run("sbatch", "--parsable", "-o", "/dev/null", *words).strip()
+    options = ("-N1", "--exclusive", "--array=1-3", "--wrap", "sleep 600")
+    array = cluster.run("sbatch", "--parsable", "-o", "/dev/null", *options).strip()
 
     def states() -> dict[str, str]:
         return dict(line.split() for line in cluster.run("squeue", "-h", "-r", "-o", "%i %T").splitlines())
