@@ -29,7 +29,7 @@ def reason_of(request: ActionRequest) -> str:
     why = _line(request.reason) or request.kind.value
     ticket = _TICKET.search(why)
     user = re.sub(r"[:\s]", "_", _line(request.by)) or "unknown"
-    return f"gputop:{user}:{ticket.group() if ticket else '-'}: {why}"[:LIMIT]
+    return f"gputop:{user}:{ticket.group() if ticket else '-'}: {why}"[:LIMIT].rstrip()
 
 
 def parse_reason(text: str | None) -> Reason | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.domain.job import AdminState, NodeState
 from gputop.domain.problem import ProblemKind
-from gputop.ports import CanCancelJobs, CanCordon, CanDrain, CanRebootNode, CanRequeueJobs, CanResume
+from gputop.ports import CanCancelJobs, CanCordon, CanDrain, CanGlance, CanRebootNode, CanRequeueJobs, CanResume
 from gputop.schedulers.slurm import SlurmScheduler
 from gputop.transport.runner import ProgramRunner
 from gputop.transport.ssh import SshTransport
@@ -84,6 +85,60 @@ async def test_nodes_are_found_by_name_and_by_address_and_never_guessed(cluster:
     assert not states["gpu01"].controller
     shared = await slurm.observe([a_host("gpu01"), a_host("twin", address="127.0.1.1")])
     assert {state.block.kind for state in shared.values() if state.block is not None} == {"node-ambiguous"}
+
+
+async def test_a_glance_tells_who_takes_no_work_and_nothing_of_what_runs(cluster: SlurmCluster) -> None:
+    slurm = scheduler(cluster)
+    assert isinstance(slurm, CanGlance)
+    cluster.submit("-N1", "-w", "gpu01", "--gres=gpu:1")
+    cluster.submit("-N1", "-w", "gpu02", "--gres=gpu:1")
+    drain = steps_of(slurm.cordon_steps(await look(slurm, "gpu02"), a_request(ActionKind.CORDON, "gpu02")))
+    await take_all(slurm, "gpu02", drain)
+    cluster.run("scontrol", "update", "nodename=gpu03", "state=drain", "reason=bad DIMM")
+    hosts = [a_host("gpu01"), a_host("box", address="127.0.1.2"), a_host("gpu03"), a_host("gpu0")]
+    found = await slurm.glance(hosts)
+    assert {name: (node.admin, node.cordoned, node.jobs) for name, node in found.items()} == {
+        "gpu01": (AdminState.SCHEDULABLE, False, ()),
+        "box": (AdminState.DRAINING, True, ()),
+        "gpu03": (AdminState.DRAINED, True, ()),
+        "gpu0": (AdminState.UNKNOWN, None, ()),
+    }
+    assert (found["box"].by, found["box"].reason) == ("alice", "gputop:alice:OPS-7: replace NIC, OPS-7")
+    assert (found["gpu03"].by, found["gpu03"].reason) == (getpass.getuser(), "bad DIMM")
+    assert found["gpu03"].since is not None
+    assert found["gpu0"].block is not None
+    assert found["gpu0"].block.kind == "node-not-found"
+    full = await slurm.observe(hosts)
+    for name, node in found.items():
+        assert (node.node, node.raw, node.cordoned) == (full[name].node, full[name].raw, full[name].cordoned)
+
+
+async def test_a_glance_asks_once_for_any_number_of_hosts_and_never_of_jobs(cluster: SlurmCluster) -> None:
+    runner = InEnvironment({"SLURM_CONF": str(cluster.conf), "PATH": cluster.environment["PATH"]})
+    slurm = SlurmScheduler(Slurm(), runner, SystemClock())
+    await slurm.glance([a_host("gpu01")])
+    runner.calls.clear()
+    await slurm.glance([a_host(name) for name in cluster.names])
+    assert [[word for word in argv if word in ("scontrol", "squeue")] for argv in runner.calls] == [["scontrol"]]
+
+
+async def test_a_glance_of_a_slurm_that_does_not_answer_knows_nothing_and_says_why(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    slurm = scheduler(cluster)
+    cluster.run("scontrol", "update", "nodename=gpu01", "state=drain", "reason=bad DIMM")
+    cluster.stop_controller()
+    (tmp_path / "env").symlink_to(need("env"))
+    for asked, words in (
+        (slurm, "slurmctld does not answer"),
+        (scheduler(cluster, PATH=str(tmp_path)), "Slurm's programs are not on the PATH of this account"),
+    ):
+        node = (await asked.glance([a_host("gpu01")]))["gpu01"]
+        assert node.block is not None
+        assert words in node.block.summary
+        assert (node.block.kind, node.admin, node.cordoned) == ("no-answer", AdminState.UNKNOWN, None)
+    cluster.start_controller()
+    assert (await slurm.glance([a_host("gpu01")]))["gpu01"].admin is AdminState.DRAINED
 
 
 async def test_a_node_of_a_running_multi_node_job_drains_when_the_job_has_ended_and_resumes(
