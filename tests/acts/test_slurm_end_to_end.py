@@ -240,6 +240,10 @@ def test_a_node_that_somebody_else_drained_is_not_resumed_by_the_way(
     assert refused.returncode == 4, refused.stdout
     assert "smoke" in refused.stderr
     assert "DRAIN" in cluster.node("gpu02")
+    asked = gputop("resume", "-f", path, "slurm-3", "--override", "bob asked me to", **slurm)
+    assert "note   overridden: whether it is fit for work is not checked" in asked.stdout
+    agreed = gputop("resume", "-f", path, "slurm-3", "--consent", "drained-by-other", **slurm)
+    assert "check that it is fit for work" in agreed.stdout
     forced = gputop("resume", "-f", path, "slurm-3", *DO, "--override", "bob asked me to", **slurm)
     assert forced.returncode == 0, forced.stdout + forced.stderr
     wait_for(lambda: "DRAIN" not in cluster.node("gpu02"), "the node did not come back")
