@@ -566,3 +566,11 @@ async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says
         assert lab.calls == [("a", "back")]
         assert unfinished(lab.folder) == []
         (lab.folder / "plans" / "plan-1.jsonl").unlink()
+
+
+async def test_a_host_that_a_step_has_opened_is_not_noted_as_drained_after_it(lab: Lab) -> None:
+    await lab.executor.execute(
+        a_plan_of(a_step("one"), a_step("open", goal=Goal.UNMARKED), a_step("uncordon", goal=Goal.SCHEDULABLE))
+    )
+    steps = [record for record in lab.records() if record.event == "step"]
+    assert [record.state_after for record in steps] == ["draining", "active", "active"]
