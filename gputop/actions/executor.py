@@ -66,6 +66,8 @@ BOOTS = frozenset({Goal.REBOOTED, Goal.REBOOT_ISSUED, Goal.STOPPED, Goal.HIBERNA
 BOOTING = frozenset({Goal.REBOOTED, Goal.FIRST_FRAME})
 """Goals that take minutes; who does not wait leaves them pending."""
 
+UNANSWERED = frozenset({ProblemKind.TIMED_OUT, ProblemKind.CONNECTION_LOST, ProblemKind.CONNECTION_REFUSED})
+"""How a call ends that may have been made all the same: who was asked fell silent."""
 STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
 """After these the host's further steps are not taken."""
 
@@ -346,12 +348,16 @@ class Executor:
             await asyncio.gather(calling, return_exceptions=True)
 
     async def _after_failure(self, actor: Actor, host: str, step: Step, performed: Performed) -> StepResult:
-        """A call that failed although the goal is reached has not failed."""
-        why = performed.problem.summary if performed.problem is not None else "failed"
+        """A call that failed although the goal is reached has not failed; one without an answer, may have been made."""
+        problem = performed.problem
+        why = problem.summary if problem is not None else "failed"
         if step.check_first and not step.proven_by_exit:
             check = await self._check(actor, host, step)
             if check.state is CheckState.DONE:
                 return step_result(step, StepState.VERIFIED, check, performed=performed)
+            if check.state is CheckState.UNKNOWN and problem is not None and problem.kind in UNANSWERED:
+                said = f"{why}: whether it was done is not known"
+                return step_result(step, StepState.UNVERIFIED, None, said, performed)
         return step_result(step, StepState.FAILED, None, why, performed=performed)
 
     async def _verify(

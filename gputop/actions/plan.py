@@ -24,6 +24,7 @@ from gputop.actions.state import (
     losses_of_end,
     losses_of_reboot,
     of_no_job,
+    pods_of_drain,
 )
 from gputop.actions.verify import emptiness
 from gputop.domain.action import (
@@ -197,12 +198,14 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
             return steps, (), (), stays
         case ActionKind.DRAIN:
             steps = _drain_around(request, evidence, node, steps)
-            return steps, losses_of_drain(host, node), _consents(request, node), (*stays, *_fewer_devices(evidence))
+            notes = (*stays, *pods_of_drain(node), *_fewer_devices(evidence))
+            return steps, losses_of_drain(host, node), _consents(request, node), notes
         case ActionKind.RESUME:
             blocks, notes = _whose(request, node)
-            return _resume_around(request, evidence, steps), (), blocks, (*notes, *_fewer_devices(evidence))
+            unasked = ("overridden: whether it is fit for work is not checked",) if request.override else ()
+            return _resume_around(request, evidence, steps), (), blocks, (*notes, *unasked, *_fewer_devices(evidence))
         case ActionKind.CANCEL:
-            doomed = [job for job in node.jobs if job.id in request.jobs]
+            doomed = [job for job in node.jobs if {job.id, job.handle} & set(request.jobs)]
             lost = tuple(loss_of_job(job, certain=True) for job in doomed)
             return steps, lost, (), ()
     return steps, (), (), ()
@@ -306,7 +309,7 @@ def _whose(request: ActionRequest, node: NodeState) -> tuple[tuple[Block, ...], 
     if node.by == request.by or request.override or Consent.DRAINED_BY_OTHER in request.consents:
         return (), (told,)
     consent = Consent.DRAINED_BY_OTHER
-    hint = f"ask them first; then --override REASON, or --consent {consent}"
+    hint = f"ask them first; then --consent {consent}, or --override REASON, which sets the gate aside too"
     return (Block(kind=consent, summary=told, hint=hint, consent=consent),), (told,)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from gputop.actions.evidence import UNSEEN
@@ -11,8 +11,14 @@ from gputop.catalog.text import counted
 from gputop.domain.action import ActionRequest, Block, CheckState, HostActState, Loss, LossKind
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
-from gputop.domain.job import AdminState, Job, NodeState, PodFate
+from gputop.domain.job import AdminState, Job, NodeState, Pod, PodFate
 from gputop.domain.reading import ProcessReading
+from gputop.schedulers.kubernetes_check import describe_budget
+
+LEFT_AT_DRAIN = {PodFate.DAEMON_SET: "of a DaemonSet", PodFate.MIRROR: "static", PodFate.FINISHED: "finished"}
+"""Pods that a drain leaves where they are, and why."""
+MOST_PODS = 12
+"""More are not named in one line."""
 
 OF_NO_JOB = "Slurm reboots it as soon as its jobs have ended: what is of no job ends with it"
 
@@ -78,6 +84,26 @@ def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
     return (*losses, *_processes(host, certain=lambda _: False), *_unseen(host, certain=False))
 
 
+def pods_of_drain(node: NodeState) -> tuple[str, ...]:
+    """What a drain through Kubernetes does with each pod, by name, and the budgets that it will wait for."""
+    fates = {
+        "evicts": [pod for pod in node.pods if pod.fate in (PodFate.EVICT, PodFate.NEEDS_CONSENT)],
+        "waits for": [pod for pod in node.pods if pod.fate is PodFate.TERMINATING],
+        "leaves": [pod for pod in node.pods if pod.fate in LEFT_AT_DRAIN],
+    }
+    told = [f"{does} {counted(len(pods), 'pod')}: {_named(pods)}" for does, pods in fates.items() if pods]
+    full = [f"{describe_budget(budget)}: it waits for that" for budget in node.budgets if budget.allowed <= 0]
+    return (*told, *full)
+
+
+def _named(pods: Sequence[Pod]) -> str:
+    names = [
+        f"{pod.namespace}/{pod.name}" + (f" ({LEFT_AT_DRAIN[pod.fate]})" if pod.fate in LEFT_AT_DRAIN else "")
+        for pod in pods[:MOST_PODS]
+    ]
+    return ", ".join(names) + (f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else "")
+
+
 def losses_of_end(host: Host, node: NodeState | None) -> tuple[Loss, ...]:
     """What ends with the host."""
     jobs = () if node is None else node.jobs
@@ -101,7 +127,8 @@ def of_no_job(request: ActionRequest, host: Host, node: NodeState) -> tuple[Bloc
 
 
 def loss_of_job(job: Job, *, certain: bool) -> Loss:
-    summary = f"job {job.id} of {job.user or 'nobody known'}"
+    nodes = f", on {len(job.nodes)} nodes" if len(job.nodes) > 1 else ""
+    summary = f"job {job.handle} of {job.user or 'nobody known'}{nodes}"
     return Loss(kind=LossKind.JOB, summary=summary, user=job.user, certain=certain, key=f"job {job.id}")
 
 

@@ -57,7 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     if kind == "message":
         group.add_argument("--text", metavar="TEXT", default="", help="what to say")
     if kind in ("cancel", "requeue"):
-        group.add_argument("--job", metavar="JOB", action="append", default=[], help="job id; may be repeated")
+        group.add_argument(
+            "--job",
+            metavar="JOB",
+            action="append",
+            default=[],
+            help="job id, or one task of an array: 4711_3; may be repeated",
+        )
 
 
 def run(args: argparse.Namespace) -> int:

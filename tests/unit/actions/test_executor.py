@@ -593,3 +593,36 @@ async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says
         assert lab.calls == [("a", "back")]
         assert unfinished(lab.folder) == []
         (lab.folder / "plans" / "plan-1.jsonl").unlink()
+
+
+async def test_a_host_that_a_step_has_opened_is_not_noted_as_drained_after_it(lab: Lab) -> None:
+    await lab.executor.execute(
+        a_plan_of(a_step("one"), a_step("open", goal=Goal.UNMARKED), a_step("uncordon", goal=Goal.SCHEDULABLE))
+    )
+    steps = [record for record in lab.records() if record.event == "step"]
+    assert [record.state_after for record in steps] == ["draining", "active", "active"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "then", "state"),
+    [
+        (ProblemKind.CONNECTION_REFUSED, CheckState.UNKNOWN, StepState.UNVERIFIED),
+        (ProblemKind.TIMED_OUT, CheckState.UNKNOWN, StepState.UNVERIFIED),
+        (ProblemKind.TIMED_OUT, CheckState.NOT_DONE, StepState.FAILED),
+        (ProblemKind.PERMISSION, CheckState.UNKNOWN, StepState.FAILED),
+    ],
+)
+async def test_a_call_without_an_answer_has_not_failed_before_somebody_could_look(
+    lab: Lab, kind: ProblemKind, then: CheckState, state: StepState
+) -> None:
+    answers = {"one": [NOT_DONE]}
+    lab.answer = lambda host, step: (
+        answers[step.id].pop() if answers.get(step.id) else Check(state=then, summary="silent")
+    )
+    lab.perform_hook = lambda host, step: Performed(ok=False, problem=Problem(kind=kind, summary="no answer"))
+    [outcome] = await lab.executor.execute(a_plan_of(a_step(), a_step("two")))
+    assert [result.state for result in outcome.steps] == [state, StepState.SKIPPED]
+    assert lab.calls == [("a", "one")]
+    if state is StepState.UNVERIFIED:
+        assert outcome.steps[0].summary == "no answer: whether it was done is not known"
+        assert (outcome.state, outcome.host_state) == (OutcomeState.UNVERIFIED, HostActState.UNKNOWN)
