@@ -6,7 +6,6 @@ and terminals are real."""
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from tests.acts.conftest import Gputop
 from tests.acts.machines import EVE_ID, OPS_ID, SUDOERS, Machine, Machines
-from tests.acts.pane import back, cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
+from tests.acts.pane import cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
 from tests.acts.steps import audit_of, wait_for
 from tests.tmux.pane import Pane
 
