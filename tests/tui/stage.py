@@ -35,7 +35,6 @@ from tests.fakes.acts import BOOT, LabPower, a_host, straight
 from tests.fakes.clock import ManualClock
 from tests.tui.builders import dark
 
-
 BOOT_LINE = "[    0.000000] Linux version 6.1.0"
 
 
