@@ -15,7 +15,7 @@ import pytest
 from tests.acts.conftest import Gputop
 from tests.acts.machines import EVE_ID, OPS_ID, SUDOERS, Machine, Machines
 from tests.acts.pane import cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
-from tests.acts.steps import audit_of, wait_for
+from tests.acts.steps import DO, audit_of, wait_for
 from tests.tmux.pane import Pane
 
 pytestmark = [pytest.mark.tmux, pytest.mark.sshd]
@@ -273,6 +273,28 @@ def test_people_on_a_host_get_a_message(machine: Machine, inventory: Path, state
         leave(pane)
     wait_for(lambda: text in eve.text, "eve was not told")
     assert not list(machine.folder.rglob("ran"))
+
+
+def test_faults_are_acknowledged_from_the_palette_and_the_gate_of_a_resume_then_knows_of_them(
+    machine: Machine, inventory: Path, state: Path, gputop: Gputop
+) -> None:
+    machine.kernel_log("[  100.500000] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.")
+    try:
+        with gputop_on(inventory, HOST, state=state) as pane:
+            pane.keys(":")
+            see(pane, "a command")
+            type_in(pane, "acknowledge")
+            see(pane, "a resume counts later ones")
+            pane.keys("Enter")
+            see(pane, "known from then on: Xid 79 on 0000:3b:00")
+            confirm(pane, HOST, "riser replaced")
+            pane.keys("9")
+            see(pane, "verified: acknowledged: Xid 79")
+            leave(pane)
+        gate = gputop("resume", "-f", inventory, HOST, *DO, "--format", "json").stdout
+    finally:
+        machine.kernel_log()
+    assert "no fatal Xid since ack by" in gate
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
