@@ -25,9 +25,11 @@ RAW_SECONDS = 90.0
 KERNEL_LINES = 50
 
 KERNEL = (
-    "(dmesg -T 2>/dev/null || journalctl -k -b -o short-iso --no-pager 2>/dev/null) "
-    f"| grep -E 'NVRM|SXid|nvidia|pcieport|AER|mce:|oom-kill' | tail -n {KERNEL_LINES}"
+    "log=$(dmesg -T 2>/dev/null || journalctl -k -b -q -o short-iso --no-pager 2>/dev/null); "
+    'case $log in ""|"-- "*) exit 1;; esac; '
+    f"printf '%s\\n' \"$log\" | grep -E 'NVRM|SXid|nvidia|pcieport|AER|mce:|oom-kill' | tail -n {KERNEL_LINES}"
 )
+"""Fails where nothing of the log can be read: journalctl ends well then, and a kernel has always logged something."""
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
     node: NodeState | None
     instance: Instance | None
     kernel: tuple[str, ...] | None
-    """Lines of the kernel log of this boot that speak of devices; `None`: it cannot be read."""
+    """Lines of the kernel log of this boot that speak of devices; `None`: it could not be read."""
     raw: tuple[RawOutput, ...] = ()
     history: tuple[AuditRecord, ...] = ()
     """The newest outcomes of acts on it."""
@@ -60,7 +62,7 @@ async def inspect(
         asyncio.gather(*(ask_tool(host.name, tool, runner, clock) for tool in raw_tools(host) if raw)),
     )
     node, instance = nodes.get(host.name), instances.get(host.name)
-    known = kernel.lost is None and kernel.exit_status is not None and not kernel.truncated
+    known = kernel.lost is None and kernel.exit_status == 0 and not kernel.truncated
     return Inspection(
         host=host,
         state=act_state(host, node, instance),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     group.add_argument("--deadline", metavar="TIME", help="longest wait, such as 30m or 12h")
     if kind in ("drain", "reboot"):
-        group.add_argument("--no-wait", action="store_true", help="return when it was asked for, without waiting")
+        group.add_argument("--no-wait", action="store_true", help="return when it was asked for, without waiting; exit code 0 then")
     if kind in ("drain", "resume", "stop", "reboot"):
         group.add_argument(
             "--consent", metavar="WORD", action="append", default=[], help="agree to what the plan names by this word"
@@ -283,13 +284,14 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
         args.begun = progress.plan  # it may have been made again
         say_progress(args, progress)
 
+    files = [os.path.abspath(file) for file in chosen.files]  # it may be gone on with elsewhere
     try:
-        done = await acts.carry_out(proposal, typed=phrase_for(proposal.plan), inventory=chosen.files, listen=listen)
+        done = await acts.carry_out(proposal, typed=phrase_for(proposal.plan), inventory=files, listen=listen)
     except (AuditFailed, JournalFailed, InUse) as failure:
         hint = 'see "gputop actions", or try again when that has ended' if isinstance(failure, InUse) else None
         return diagnostics.fail(f"{failure}: nothing was done", hint, code=Exit.REFUSED)
     except asyncio.CancelledError:
-        say_interrupted(getattr(args, "begun", proposal.plan.id))
+        say_interrupted(args, getattr(args, "begun", proposal.plan.id))
         raise
     except Stopped as failure:
         hint = 'what was begun stands in "gputop actions"'
@@ -327,9 +329,28 @@ def story_of(plan_id: str) -> Story | None:
     return read_story(folder_of(locations.state_folder()) / f"{plan_id}.jsonl")
 
 
-def say_interrupted(plan_id: str) -> None:
-    how = f'"gputop actions --resume {plan_id}" goes on' if story_of(plan_id) is not None else "nothing was done"
-    diagnostics.say(f"interrupted; {how}")
+def say_interrupted(args: argparse.Namespace, plan_id: str, how: str = "--resume") -> None:
+    if story_of(plan_id) is None:
+        diagnostics.say("interrupted; nothing was done")
+    else:
+        diagnostics.say(f"interrupted; this goes on: {command_for(args, how, plan_id)}")
+
+
+REACHING = (("user", "--user"), ("port", "--port"), ("jump", "--jump"), ("ssh_config", "--ssh-config"))
+"""Options that a plan does not keep. Its inventory it does."""
+
+
+def command_for(args: argparse.Namespace, how: str, plan_id: str) -> str:
+    """`gputop actions --resume PLAN --allow-actions`, whole: the hosts are reached as `args` say."""
+    import shlex
+
+    words = ["gputop", "actions", how, plan_id, *([] if how == "--forget" else ["--allow-actions"])]
+    for name, option in REACHING:
+        if (value := getattr(args, name)) is not None:
+            words += [option, value]
+    for path in args.identity or ():
+        words += ["--identity", path]
+    return shlex.join(words)
 
 
 def say_progress(args: argparse.Namespace, progress: Progress) -> None:
@@ -343,7 +364,7 @@ def say_progress(args: argparse.Namespace, progress: Progress) -> None:
 
 
 def exit_code(outcomes: Sequence[Outcome], *, waited: bool) -> Exit:
-    """0: all verified, or asked for where nobody waited."""
+    """0: all verified; where nobody was to wait (`--no-wait`) also asked for, which is all that was to be done."""
     from gputop.domain.action import OutcomeState
 
     good = {OutcomeState.VERIFIED} if waited else {OutcomeState.VERIFIED, OutcomeState.PENDING}

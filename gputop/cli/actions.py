@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         return diagnostics.fail(f"plans and drained hosts cannot be told: {why}", code=Exit.NOTHING)
     stories = unfinished(folder)
     if args.hosts or args.literal_hosts:
-        return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN")
+        return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN --allow-actions")
     wanted = args.resume or args.roll_back or args.forget
     if wanted is None:
         return _list(args, stories)
@@ -110,9 +110,16 @@ def _list(args: argparse.Namespace, stories: list[Story]) -> int:
                         print(f"     {host.host} now: {clean(one.now) or one.state.value}")
         print(leases_text(held, SystemClock().now(), seen), end="")
         if stories:
-            diagnostics.say("gputop actions --resume PLAN, --roll-back PLAN or --forget PLAN")
+            _say_ways(args, stories[0].plan.id if len(stories) == 1 else "PLAN")
     silent = seen is not None and any(one.state.value == "unknown" for one in seen.values())
     return Exit.PARTIAL if silent else Exit.DONE
+
+
+def _say_ways(args: argparse.Namespace, plan: str) -> None:
+    from gputop.cli.act import command_for
+
+    for way, what in (("--resume", "go on"), ("--roll-back", "undo"), ("--forget", "leave as it is")):
+        diagnostics.say(f"  {what:<16}{command_for(args, way, plan)}")
 
 
 def _look(args: argparse.Namespace, held: list[Lease], stories: list[Story]) -> dict[str, Seen] | Exit:
@@ -174,7 +181,7 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     except (AuditFailed, JournalFailed, InUse) as failure:
         return diagnostics.fail(str(failure), code=Exit.REFUSED)
     except asyncio.CancelledError:
-        say_interrupted(story.plan.id)
+        say_interrupted(args, story.plan.id, "--resume" if args.resume else "--roll-back")
         raise
     except Stopped as failure:
         diagnostics.fail(f"stopped in the middle: {failure}")
@@ -189,7 +196,8 @@ async def _finish(args: argparse.Namespace, story: Story) -> int:
     now = story_of(story.plan.id) or story
     _print(args, now, done)
     if now.closed is None:
-        diagnostics.say(f"{story.plan.id} is unfinished still: --resume, --roll-back or --forget it")
+        diagnostics.say(f"{story.plan.id} is unfinished still:")
+        _say_ways(args, story.plan.id)
     return exit_code(done, waited=True)
 
 

@@ -12,8 +12,8 @@ class Exit(IntEnum):
     DONE = 0
     """Done, and every host asked answered."""
     PARTIAL = 1
-    """Done, but a host or device could not be read, an act failed, waits still or could not be verified, or gputop
-    itself failed."""
+    """Done, but a host or device could not be read, an act failed, could not be verified or (without `--no-wait`)
+    waits still, or gputop itself failed."""
     USAGE = 2
     """Usage or configuration error; nothing was done."""
     NOTHING = 3

@@ -12,6 +12,7 @@ from gputop.domain.link import LinkState
 
 if TYPE_CHECKING:
     from gputop.cli.options import Selection
+    from gputop.domain.record import AuditRecord
     from gputop.export.inspect import Inspected
 
 ACTS_SHOWN = 10
@@ -56,11 +57,11 @@ async def _inspect(args: argparse.Namespace, chosen: Selection) -> list[Inspecte
     names = [spec.name for spec in chosen.specs]
     folder = locations.state_folder()
     try:
-        records = list(read_records(folder / "audit.jsonl"))
+        records: list[AuditRecord] | None = list(read_records(folder / "audit.jsonl"))
     except OSError as error:
         diagnostics.say(f"gputop: the audit log cannot be read: {error.strerror}")
-        records = []
-    outcomes = [one for one in records if one.event.value == "outcome"]
+        records = None
+    outcomes = [one for one in records or () if one.event.value == "outcome"]
     async with opened(chosen, names, allowed=False) as acts:
         found = await acts.inspect(names, outcomes, raw=args.raw)
     held = leases(folder)
@@ -72,7 +73,7 @@ async def _inspect(args: argparse.Namespace, chosen: Selection) -> list[Inspecte
             instance=one.instance,
             kernel=one.kernel,
             raw=one.raw,
-            history=one.history[-ACTS_SHOWN:],
+            history=None if records is None else one.history[-ACTS_SHOWN:],
             leases=[lease for lease in held if lease.host == one.host.name],
         )
         for one in found

@@ -10,9 +10,9 @@ from gputop.catalog.text import clean
 from gputop.catalog.words import EVENT_ADVICE, event_name
 from gputop.domain.host import Host
 from gputop.domain.reading import DeviceEvent, Frame, ProcessReading
-from gputop.export.groups import Group, Item, Tone, age_words, memory, moment
+from gputop.export.groups import Group, Item, Tone, age_words, memory, moment, not_known
 from gputop.fleet.attribution import unattributed_bytes
-from gputop.fleet.occupancy import SHOWN
+from gputop.fleet.occupancy import FRESH, SHOWN
 from gputop.health.bursts import Folded, bursts, same_device
 
 SEVERE = frozenset({"rma", "reboot", "reset"})
@@ -23,7 +23,7 @@ def processes_group(host: Host, as_of: datetime, zone: tzinfo | None) -> Group:
     """Each process on devices with its owner, most memory first, and memory that no process holds."""
     frame = host.frame
     if frame is None or host.link.state not in SHOWN:
-        return Group("Processes", (), absence=f"not known while the host is {host.link.state.value.replace('-', ' ')}")
+        return Group("Processes", (), absence=not_known(host))
     found: dict[int, list[ProcessReading]] = {}
     for process in frame.processes:
         found.setdefault(process.pid, []).append(process)
@@ -71,7 +71,16 @@ def events_group(host: Host, events: Sequence[DeviceEvent], as_of: datetime, zon
     for burst in reversed(bursts(events)):
         for number, line in enumerate(burst.folded):
             items.append(_event(host, line, as_of, zone, is_root=not number))
-    return Group("Kernel events", tuple(items), absence="nothing was logged")
+    return Group("Kernel events", tuple(items), absence=_no_events(host))
+
+
+def _no_events(host: Host) -> str:
+    """Why there are none: only a log that was read is known to be silent."""
+    if host.frame is None:
+        return not_known(host)
+    if host.frame.facts.kernel_log is None and host.frame.interval_seconds:
+        return "not known: the kernel log is not followed"
+    return "nothing was logged" if host.link.state in FRESH else "nothing was logged until the last reading"
 
 
 def _event(host: Host, line: Folded, as_of: datetime, zone: tzinfo | None, *, is_root: bool) -> Item:

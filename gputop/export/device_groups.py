@@ -20,6 +20,7 @@ from gputop.export.groups import (
     count,
     item,
     memory,
+    not_known,
     percent,
     watts,
     yes_no,
@@ -61,7 +62,7 @@ def device_groups(host: Host, position: int, as_of: datetime) -> list[Group]:
     values = _Values(host, position)
     absence = "not reported by this device"
     if host.link.state not in SHOWN:
-        absence = f"not known while the host is {host.link.state.value.replace('-', ' ')}"
+        absence = not_known(host)
     elif not values.is_readable:
         absence = f"not known: the device is {values.state}"
     groups = [_identity(host, position)]

@@ -21,6 +21,11 @@ WIDE = 40
 T = TypeVar("T")
 
 
+def not_known(host: Host) -> str:
+    """What is said in the place of values that a host would have to be read for."""
+    return f"not known while the host is {host.link.state.value.replace('-', ' ')}"
+
+
 class Item(NamedTuple):
     """One value. All texts are fit for a line of a terminal."""
 

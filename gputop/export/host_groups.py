@@ -11,7 +11,7 @@ from gputop.catalog.text import clean, short_model
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.reading import Frame
-from gputop.export.groups import WIDE, Group, Item, Tone, age_words, item, memory, moment, percent, span, watts
+from gputop.export.groups import WIDE, Group, Item, Tone, age_words, item, memory, moment, not_known, percent, span, watts
 from gputop.fleet.occupancy import SHOWN
 from gputop.fleet.totals import known
 
@@ -50,13 +50,19 @@ def hops(host: Host) -> str:
     return " > ".join(host.endpoint.jump if host.endpoint else host.spec.jump or ())
 
 
+def _no_hops(host: Host) -> str | None:
+    """`None`: not known, since ssh_config has not been asked yet."""
+    is_known = host.spec.local or host.endpoint is not None or host.spec.jump is not None
+    return "none: a direct connection" if is_known else None
+
+
 def host_identity(host: Host, as_of: datetime, zone: tzinfo | None) -> Group:
     spec, frame = host.spec, host.frame
     facts = frame.facts if frame else None
     items = [
         item("name", spec.name),
         item("address", where(host)),
-        item("via", hops(host) or "none: a direct connection"),
+        item("via", hops(host) or _no_hops(host)),
         item("groups", " ".join(spec.groups)),
         *(item(clean(name), value, note="label") for name, value in spec.labels.items()),
         item("protected", "yes" if spec.protected else "no", note="acts are refused" if spec.protected else ""),
@@ -90,9 +96,8 @@ def _devices(host: Host, frame: Frame) -> str:
 def host_load(host: Host, as_of: datetime) -> Group:
     """Load and memory of the server, and of its devices together."""
     frame = host.frame if host.link.state in SHOWN else None
-    absence = f"not known while the host is {host.link.state.value.replace('-', ' ')}"
     items = (*_load(frame), _agent(host, frame, as_of))
-    return Group("Load and memory", items, age_words(host, as_of) if frame else "", absence)
+    return Group("Load and memory", items, age_words(host, as_of) if frame else "", not_known(host))
 
 
 def _load(frame: Frame | None) -> Iterator[Item]:

@@ -21,11 +21,12 @@ from gputop.domain.record import AuditRecord, Lease
 from gputop.export.activity_groups import events_group, processes_group
 from gputop.export.device_groups import device_groups
 from gputop.export.document import document
-from gputop.export.groups import Group, Item
+from gputop.export.groups import Group, Item, not_known
 from gputop.export.host_groups import ages, host_identity, host_load, link_group
 from gputop.export.raw_text import raw_lines
 from gputop.export.told_groups import acts_group, instance_group, scheduler_group
 from gputop.fleet.fleet import Fleet
+from gputop.fleet.occupancy import FRESH
 
 SCHEMA = "gputop-inspect/1"
 
@@ -40,10 +41,10 @@ class Inspected(Struct, frozen=True, kw_only=True):
     node: NodeState | None = None
     instance: Instance | None = None
     kernel: Sequence[str] | None = None
-    """Lines of the kernel log that speak of devices; `None`: it cannot be read."""
+    """Lines of the kernel log that speak of devices; `None`: it could not be read."""
     raw: Sequence[RawOutput] = ()
-    history: Sequence[AuditRecord] = ()
-    """Outcomes of acts, oldest first."""
+    history: Sequence[AuditRecord] | None = ()
+    """Outcomes of acts, oldest first; `None`: the audit log could not be read."""
     leases: Sequence[Lease] = ()
 
 
@@ -63,7 +64,7 @@ def inspect_document(found: Inspected, as_of: datetime) -> dict[str, Any]:
         "kernel": None if found.kernel is None else list(found.kernel),
         "raw": [_raw(output) for output in found.raw],
         "link_history": msgspec.to_builtins(list(host.link_history)),
-        "acts": msgspec.to_builtins(list(found.history)),
+        "acts": None if found.history is None else msgspec.to_builtins(list(found.history)),
     }
 
 
@@ -113,7 +114,7 @@ def inspect_text(found: Inspected, as_of: datetime, zone: tzinfo | None) -> str:
     lines += ["", "Kernel log"]
     kernel = found.kernel
     if kernel is None:
-        lines.append("  cannot be read by this account")
+        lines.append("  could not be read" if host.link.state in FRESH else f"  {not_known(host)}")
     else:
         lines += [f"  {clean(line)}" for line in kernel] or ["  nothing about devices"]
     for output in found.raw:
@@ -151,7 +152,7 @@ def problems_group(host: Host) -> Group:
         Item(clean(where), clean(problem.summary), clean(f"→ {problem.hint}" if problem.hint else ""), "warn")
         for where, problem in named
     ]
-    return Group("Problems", tuple(items), absence="none")
+    return Group("Problems", tuple(items), absence="none" if host.frame is not None else not_known(host))
 
 
 def group_lines(group: Group) -> list[str]:

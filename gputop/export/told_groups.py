@@ -29,6 +29,9 @@ PROVIDERS = {
     "ipmi": "its BMC, by IPMI",
 }
 
+WORDLESS = frozenset({"none", "ssh"})
+"""Back ends that have no words of their own for it: what they say is gputop's."""
+
 TAKING = frozenset({AdminState.SCHEDULABLE})
 
 
@@ -53,9 +56,8 @@ def _scheduler(
         yield from _block("cannot tell", node.block)
     if node.scheduler != "none":
         yield item("node", node.node)
-    own = node.raw if node.raw and node.raw != node.admin.value else ""
     tone: Tone = "" if node.admin in TAKING else "warn"
-    yield item("says", ADMIN_STATES[node.admin], note=f"in its own words: {own}" if own else "", tone=tone)
+    yield item("says", ADMIN_STATES[node.admin], note=_own_words(node.scheduler, node.raw, node.admin.value), tone=tone)
     yield Item("stands", state.value, ACT_STATES[state], "" if state is HostActState.ACTIVE else "warn")
     if node.cordoned or node.reason or node.by or node.since:
         yield item("reason", node.reason)
@@ -70,6 +72,11 @@ def _scheduler(
         yield Item("controller", "yes", "the scheduler itself depends on it; acts are refused", "warn")
     yield from _jobs(node, as_of, zone)
     yield from _pods(node)
+
+
+def _own_words(who: str, raw: str, ours: str) -> str:
+    """What a scheduler or a provider calls it, where that is another word: `"POWERING_DOWN" in its own words`."""
+    return f'"{raw}" in its own words' if raw not in ("", ours) and who not in WORDLESS else ""
 
 
 def _jobs(node: NodeState, as_of: datetime, zone: tzinfo | None) -> Iterator[Item]:
@@ -124,9 +131,9 @@ def _instance(instance: Instance) -> Iterator[Item]:
         yield item("id", instance.id)
     if instance.kind:
         yield item("type", instance.kind)
-    own = instance.raw if instance.raw and instance.raw != instance.power.value else ""
     tone: Tone = "" if instance.power is PowerState.RUNNING else "warn"
-    yield item("power", POWER_STATES[instance.power], note=f"in its own words: {own}" if own else "", tone=tone)
+    own = _own_words(instance.provider, instance.raw, instance.power.value)
+    yield item("power", POWER_STATES[instance.power], note=own, tone=tone)
     for label, blocks in (
         ("no stop", instance.stop_blocks),
         ("no start", instance.start_blocks),
@@ -150,8 +157,10 @@ def _block(label: str, block: Block) -> Iterator[Item]:
     yield Item(label, clean(block.summary), clean(block.hint or ""), "warn")
 
 
-def acts_group(records: Sequence[AuditRecord], as_of: datetime, zone: tzinfo | None) -> Group:
-    """What was done with the host, newest first; `records` oldest first."""
+def acts_group(records: Sequence[AuditRecord] | None, as_of: datetime, zone: tzinfo | None) -> Group:
+    """What was done with the host, newest first; `records` oldest first, `None`: they could not be read."""
+    if records is None:
+        return Group("Acts", (), absence="not known: the audit log could not be read")
     return Group(
         "Acts",
         tuple(

@@ -198,15 +198,25 @@ class Asking:
         finally:
             await interview.end()
 
-    async def settle(self, need: Need, route: Route, attempt: Attempt, interview: Interview) -> LinkFailure | None:
-        """See to it that `attempt`, which ended for want of an answer, can be made again; else why it is of no use."""
+    async def settle(
+        self, need: Need, route: Route, attempt: Attempt, interview: Interview | None, locked: set[str]
+    ) -> LinkFailure | None:
+        """See to it that `attempt`, which ended for want of an answer, can be made again; else why it is of no use.
+        A key file that stays locked is added to `locked`."""
         match need:
             case NewHostKey():
                 return await self._host_key(need, route, attempt)
             case LockedKey():
                 await self._unlock(need.path, route)
-                return None  # without that key, other keys may be taken
+                if not self.keyring.is_locked(need.path):
+                    return None
+                locked.add(need.path)
+                if interview is not None or attempt.has_open_key:
+                    return None  # without that key, other keys or a password may be taken
+                attempt.encrypted = [need.path]
+                return refused(attempt)
             case AnotherAsks():
+                assert interview is not None
                 key, hop = key_of(route), route[-1]
                 problem = Problem(
                     kind=ProblemKind.ANSWER_AWAITED,

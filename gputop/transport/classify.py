@@ -55,7 +55,10 @@ class Attempt:
     asked: list[str] = field(default_factory=list)
     """Methods the server still wanted when we had nothing left for them."""
     keys_offered: int = 0
+    has_open_key: bool = False
+    """One of them needs no passphrase."""
     encrypted: list[str] = field(default_factory=list)
+    """Key files that need a passphrase nobody gives, and that the server takes, or that cannot be shown to it."""
     why_locked: str = ""
     """Why the first of them stays locked; empty: nobody was asked."""
     unreadable: list[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ import binascii
 import copy
 import os
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -56,7 +56,8 @@ class Offer:
 
     pairs: list[asyncssh.SSHKeyPair] = field(default_factory=list)
     encrypted: list[str] = field(default_factory=list)
-    """Key files left out because they need a passphrase that nobody gives."""
+    """Key files left out because they need a passphrase that nobody gives: the server takes them, or they show
+    nothing without it."""
     sealed: list[str] = field(default_factory=list)
     """Key files with a passphrase that show nothing without it: for when the server takes no other."""
     unreadable: list[str] = field(default_factory=list)
@@ -121,8 +122,11 @@ class Keyring:
         return None
 
     @asynccontextmanager
-    async def offer(self, resolved: Resolved, may_ask: MayAsk = _nobody) -> AsyncIterator[Offer]:
-        """The keys for one login. The agent's keys work only inside.
+    async def offer(
+        self, resolved: Resolved, may_ask: MayAsk = _nobody, locked: Collection[str] = ()
+    ) -> AsyncIterator[Offer]:
+        """The keys for one login. The agent's keys work only inside. `locked`: paths of those that are of no use,
+        since nobody opens them.
 
         In OpenSSH's order: the agent's that belong to an identity file, other ones of the agent, then files; but keys
         that the user chose come before strange ones of the agent, since servers count failures."""
@@ -150,13 +154,13 @@ class Keyring:
                     for certificate in _of(file, certificates):
                         local += asyncssh.load_keypairs([(file.key, certificate)])[:1]
                     local += asyncssh.load_keypairs([file.key])
-                elif file.encrypted and not may_ask(file.path):
+                elif file.encrypted and file.path in locked:
                     offer.encrypted.append(file.path)
                 elif file.encrypted and (public := _public_key(file.public)) is not None:
                     local += [LockedPair(file.path, public, certificate) for certificate in _of(file, certificates)]
                     local.append(LockedPair(file.path, public))
                 elif file.encrypted:
-                    offer.sealed.append(file.path)
+                    (offer.sealed if may_ask(file.path) else offer.encrypted).append(file.path)
             others = [] if resolved.identities_only else list(by_public.values())
             if resolved.identities_chosen:
                 offer.pairs = [*mine, *local, *others]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shutil
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from gputop.transport.classify import Attempt, Phase, classify, lost_session, no
 from gputop.transport.client import Client
 from gputop.transport.gate import HANDSHAKES_PER_HOP, HANDSHAKES_TOTAL, Gate, backoff_seconds
 from gputop.transport.hostkeys import KnownHosts, fingerprint
-from gputop.transport.keys import Keyring, Offer
+from gputop.transport.keys import Keyring, LockedPair, Offer
 from gputop.transport.needed import Need, PersonNeeded
 from gputop.transport.once import Once
 from gputop.transport.options import connection_options
@@ -291,6 +291,7 @@ class SshTransport:
     async def _connect(self, route: Route) -> Login | LinkFailure:
         """Log in, as often as it takes until a person has answered all that is asked."""
         key = key_of(route)
+        locked: set[str] = set()
         async with self._asking.interview(route) as interview:
             while True:
                 if self._is_made(key):
@@ -302,10 +303,9 @@ class SshTransport:
                     jump = await self._jump(route[:-1])
                 if isinstance(jump, LinkFailure):
                     return jump
-                outcome = await self._log_in(route, jump, interview)
+                outcome = await self._log_in(route, jump, interview, locked)
                 if isinstance(outcome, _Unasked):
-                    assert interview is not None
-                    failure = await self._asking.settle(outcome.need, route, outcome.attempt, interview)
+                    failure = await self._asking.settle(outcome.need, route, outcome.attempt, interview, locked)
                     if failure is not None:
                         return failure
                     continue
@@ -347,8 +347,9 @@ class SshTransport:
         return _Refused(through_jump(outcome, route[-1].name), self._clock.monotonic() + pause)
 
     async def _log_in(
-        self, route: Route, jump: Login | None, interview: Interview | None
+        self, route: Route, jump: Login | None, interview: Interview | None, locked: Collection[str]
     ) -> Login | LinkFailure | _Unasked:
+        """`locked`: key files that the server takes and nobody opens."""
         resolved = route[-1].resolved
         attempt = Attempt(
             target=resolved.target,
@@ -358,7 +359,7 @@ class SshTransport:
         )
         server = " > ".join(at_port(hop.resolved.hostname, hop.resolved.port) for hop in route)
         try:
-            login = await self._try(route, jump, attempt, server, interview)
+            login = await self._try(route, jump, attempt, server, interview, locked)
         except PersonNeeded as needed:
             self._gate.passed(server)
             return _Unasked(needed.need, attempt)
@@ -376,7 +377,13 @@ class SshTransport:
         return login
 
     async def _try(
-        self, route: Route, jump: Login | None, attempt: Attempt, server: str, interview: Interview | None
+        self,
+        route: Route,
+        jump: Login | None,
+        attempt: Attempt,
+        server: str,
+        interview: Interview | None,
+        locked: Collection[str],
     ) -> Login:
         """Reach, wait for the server's first word, then shake hands and log in. Places at the gate are taken as late
         as possible, so that dead hosts do not keep living ones waiting."""
@@ -395,7 +402,7 @@ class SshTransport:
                 first = route[0].resolved
                 await places.enter_async_context(self._gate.hop(at_port(first.hostname, first.port)))
             await places.enter_async_context(self._gate.handshake())
-            async with self._keyring.offer(hop.resolved, self._asking.may_unlock) as offer:
+            async with self._keyring.offer(hop.resolved, self._asking.may_unlock, locked) as offer:
                 connection, client = await self._shake_hands(
                     hop, stream, offer, attempt, interview, step_aside=places.aclose
                 )
@@ -415,6 +422,7 @@ class SshTransport:
     ) -> tuple[asyncssh.SSHClientConnection, Client]:
         """Key exchange and authentication. `step_aside` gives the places at the gate to others."""
         attempt.keys_offered = len(offer.pairs)
+        attempt.has_open_key = any(not isinstance(pair, LockedPair) for pair in offer.pairs)
         attempt.encrypted, attempt.unreadable = offer.encrypted, offer.unreadable
         attempt.why_locked = self._asking.why_locked(offer.encrypted[0]) if offer.encrypted else ""
         attempt.agent_trouble = offer.agent_trouble

@@ -228,5 +228,6 @@ def test_an_act_that_a_signal_ends_says_how_to_go_on(
             act.kill()
             act.wait()
         plan = gputop("actions").stdout.split()[1]
-        assert f'interrupted; "gputop actions --resume {plan}" goes on' in said.read_text()
+        assert f"interrupted; this goes on: gputop actions --resume {plan} --allow-actions\n" in said.read_text()
+    assert f"  go on           gputop actions --resume {plan} --allow-actions\n" in gputop("actions").stderr
     assert gputop("actions", "--forget", plan).returncode == 0

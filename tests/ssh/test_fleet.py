@@ -59,7 +59,7 @@ async def test_each_trouble_is_one_clear_row_and_all_other_hosts_go_on(servers: 
         servers.spec(servers.unknown),
         servers.spec(servers.other_type),
         servers.spec(servers.no_shell),
-        servers.spec(servers.plain, name="locked", identity=(str(servers.encrypted),)),
+        servers.spec(servers.takes_encrypted, name="locked", identity=(str(servers.encrypted),)),
         silent,
         nobody,
     ]

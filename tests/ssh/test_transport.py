@@ -18,6 +18,7 @@ from gputop.transport.program import SshProgram
 from gputop.transport.ssh import SshConnection, SshTransport
 from tests.needs import need
 from tests.ssh.conftest import Connecting, Servers
+from tests.ssh.person import ScriptedPerson
 
 pytestmark = pytest.mark.sshd
 
@@ -454,11 +455,42 @@ async def test_a_server_that_wants_a_password_is_auth_failed_and_says_so(
 
 
 async def test_an_encrypted_key_without_an_agent_names_ssh_add(servers: Servers, transport_for: Connecting) -> None:
+    for keys in ((servers.encrypted,), (servers.encrypted, servers.fleet.key)):  # the second is not taken there
+        spec = servers.spec(servers.takes_encrypted, identity=tuple(map(str, keys)))
+        async with transport_for(spec) as transport:
+            failure = await refused(transport, spec)
+            assert (failure.state, failure.problem.kind) == (LinkState.AUTH_FAILED, ProblemKind.KEY_ENCRYPTED)
+            assert failure.problem.summary == f"the key {servers.encrypted} needs a passphrase"
+            assert f"ssh-add {servers.encrypted}" in (failure.problem.hint or "")
+
+
+async def test_an_encrypted_key_that_the_server_does_not_take_is_a_refused_one_with_and_without_a_person(
+    servers: Servers, transport_for: Connecting
+) -> None:
     spec = servers.spec(servers.plain, identity=(str(servers.encrypted),))
-    async with transport_for(spec) as transport:
-        failure = await refused(transport, spec)
-        assert (failure.state, failure.problem.kind) == (LinkState.AUTH_FAILED, ProblemKind.KEY_ENCRYPTED)
-        assert f"ssh-add {servers.encrypted}" in (failure.problem.hint or "")
+    said = set()
+    for person in (None, ScriptedPerson()):
+        async with transport_for(spec, person=person) as transport:
+            failure = await refused(transport, spec)
+            said.add((failure.problem.kind, failure.problem.summary, failure.problem.hint))
+    ((kind, summary, hint),) = said
+    assert kind is ProblemKind.AUTH_REFUSED
+    assert summary.endswith("refused 1 key")
+    assert "ssh-copy-id" in hint
+
+
+async def test_where_another_key_works_too_an_encrypted_one_that_the_server_takes_is_no_trouble(
+    servers: Servers, transport_for: Connecting
+) -> None:
+    authorized = servers.takes_encrypted_2.folder / "authorized_keys"
+    before = authorized.read_text()
+    authorized.write_text(before + servers.fleet.key.with_suffix(".pub").read_text())
+    spec = servers.spec(servers.takes_encrypted_2, identity=(str(servers.encrypted), str(servers.fleet.key)))
+    try:
+        async with transport_for(spec) as transport:
+            await (await connected(transport, spec)).close()
+    finally:
+        authorized.write_text(before)
 
 
 async def test_an_encrypted_key_beside_one_that_works_is_no_trouble(

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gputop.actions.audit import AuditLog, Who
-from gputop.cli.main import main
-from gputop.domain.action import ActionKind
+from gputop.cli.act import command_for, exit_code
+from gputop.cli.main import COMMANDS, main, parser_for
+from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState
 from gputop.domain.clock import SystemClock
 from gputop.domain.record import AuditEvent, AuditRecord
 from tests.needs import need_root
@@ -170,3 +171,34 @@ def test_without_any_act_there_is_nothing_to_tell(home: Path, capsys: pytest.Cap
     assert main(["audit"]) == 0
     assert main(["actions"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_the_hint_that_goes_on_with_a_plan_is_the_whole_command() -> None:
+    parser = parser_for(next(command for command in COMMANDS if command.name == "drain"))
+    args = parser.parse_words(["gpu-a", "--reason", "x", "--ssh-config", "my config", "-l", "ops", "-i", "k1", "-p", "7"])
+    assert command_for(args, "--resume", "P1") == (
+        "gputop actions --resume P1 --allow-actions --user ops --port 7 --ssh-config 'my config' --identity k1"
+    )
+    args = parser.parse_words(["gpu-a", "--reason", "x"])
+    assert command_for(args, "--roll-back", "P1") == "gputop actions --roll-back P1 --allow-actions"
+    assert command_for(args, "--forget", "P1") == "gputop actions --forget P1"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "waited", "code"),
+    [
+        (["verified"], True, 0),
+        (["verified", "pending"], True, 1),
+        (["verified", "pending"], False, 0),
+        (["unverified"], False, 1),
+        (["failed"], False, 1),
+        (["skipped"], False, 1),
+    ],
+)
+def test_an_act_that_nobody_was_to_wait_for_is_done_when_it_was_asked_for(
+    outcomes: list[str], waited: bool, code: int
+) -> None:
+    found = [
+        Outcome(host="a", state=OutcomeState(state), host_state=HostActState.UNKNOWN, summary="x") for state in outcomes
+    ]
+    assert exit_code(found, waited=waited) == code

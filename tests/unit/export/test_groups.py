@@ -263,7 +263,7 @@ def test_a_drained_node_says_who_why_and_since_when_and_who_is_left() -> None:
     found = {item.label: item for item in items if item.label}
     assert found["scheduler"].text == "Slurm"
     assert found["node"].text == "node17"
-    assert found["says"] == Item("says", "no new work; some may be left", "in its own words: MIXED+DRAIN", "warn")
+    assert found["says"] == Item("says", "no new work; some may be left", '"MIXED+DRAIN" in its own words', "warn")
     assert found["stands"].note == "no new work; its devices are not proven empty"
     assert (found["reason"].text, found["by"].text) == ("replace NIC", "bob")
     assert found["since"].text.endswith("2 h 00 ago")
@@ -326,3 +326,11 @@ def test_raw_output_is_whole_and_without_what_moves_a_cursor() -> None:
     assert lines == ["        GPU0    CPU Affinity", "ab", "x" * 9000]
     assert len(raw_lines("line\n" * 8000)) == 8000
     assert raw_lines("") == []
+
+
+def test_what_has_no_words_of_its_own_is_not_quoted() -> None:
+    instance = Instance(host="gpu-01", provider="ssh", power=PowerState.RUNNING, raw="other", observed_at=START)
+    assert next(one for one in instance_group(instance).items if one.label == "power") == Item("power", "on")
+    for provider, note in (("ec2", '"other" in its own words'), ("ipmi", '"other" in its own words')):
+        told = instance_group(structs.replace(instance, provider=provider)).items
+        assert next(one for one in told if one.label == "power") == Item("power", "on", note)

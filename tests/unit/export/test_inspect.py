@@ -82,8 +82,35 @@ def test_a_host_that_never_answered_is_told_as_far_as_it_is_known() -> None:
     assert "  link                 no route to host" in text
     assert "\nLoad and memory: not known while the host is unreachable\n" in text
     assert "\nScheduler: not asked\n" in text
-    assert "\nKernel log\n  cannot be read by this account\n" in text
+    assert "\nKernel log\n  not known while the host is unreachable\n" in text
+    assert "\nKernel events: not known while the host is unreachable\n" in text
+    assert "\n  via                  –\n" in text
+    assert "\nActs: none in the audit log\n" in text
     assert "\nAges: no reading yet\n" in text
+
+
+def test_nothing_is_said_of_a_host_whose_login_still_runs() -> None:
+    host = structs.replace(a_host(), frame=None, link=a_link(LinkState.CONNECTING), problems=(), device_problems={},
+                           events=())  # fmt: skip
+    text = inspect_text(found(host=host, node=None, instance=None, kernel=None, history=None, raw=()), AS_OF, UTC)
+    assert "\nProblems: not known while the host is connecting\n" in text
+    assert "\nActs: not known: the audit log could not be read\n" in text
+    assert ": none" not in text
+
+
+def test_only_a_kernel_log_that_was_read_has_nothing_in_it() -> None:
+    frame = a_frame(utilization=(50.0, None))
+    followed = structs.replace(frame, facts=structs.replace(frame.facts, kernel_log="/dev/kmsg"))
+    host = structs.replace(a_host(), frame=structs.replace(frame, facts=structs.replace(frame.facts, kernel_log=None)),
+                           events=())  # fmt: skip
+    text = inspect_text(found(host=host, kernel=None), AS_OF, UTC)
+    assert "\nKernel events: not known: the kernel log is not followed\n" in text
+    assert "\nKernel log\n  could not be read\n" in text
+    host = structs.replace(host, frame=followed)
+    assert "\nKernel events: nothing was logged\n" in inspect_text(found(host=host), AS_OF, UTC)
+    host = structs.replace(host, link=a_link(LinkState.UNREACHABLE))
+    text = inspect_text(found(host=host), AS_OF, UTC)
+    assert "\nKernel events: nothing was logged until the last reading\n" in text
 
 
 def test_the_document_has_every_group_its_ages_and_what_codes_mean() -> None:

@@ -82,11 +82,20 @@ async def test_a_limit_of_our_own_is_no_fault_of_the_key(tmp_path: Path, monkeyp
         await offered(Keyring(), logging_in(tmp_path / "id"))
 
 
-@pytest.mark.parametrize("kind", ["openssh", "pkcs8-pem"])
-async def test_an_encrypted_key_is_left_out_and_named(tmp_path: Path, kind: str) -> None:
-    write_key(tmp_path / "id", "secret", kind)
+async def test_an_encrypted_key_that_shows_nothing_is_left_out_and_named_where_nobody_can_be_asked(
+    tmp_path: Path,
+) -> None:
+    write_key(tmp_path / "id", "secret", "pkcs8-pem")
     async with Keyring().offer(logging_in(tmp_path / "id")) as offer:
         assert (offer.pairs, offer.encrypted, offer.unreadable) == ([], [str(tmp_path / "id")], [])
+
+
+@pytest.mark.parametrize("kind", ["openssh", "pkcs8-pem"])
+async def test_an_encrypted_key_that_stays_locked_is_left_out_and_named(tmp_path: Path, kind: str) -> None:
+    write_key(tmp_path / "id", "secret", kind)
+    path = str(tmp_path / "id")
+    async with Keyring().offer(logging_in(tmp_path / "id"), lambda path: True, {path}) as offer:
+        assert (offer.pairs, offer.encrypted, offer.sealed) == ([], [path], [])
 
 
 @pytest.mark.parametrize("kind", ["openssh", "pkcs8-pem"])
@@ -117,11 +126,12 @@ async def test_a_file_that_has_gone_says_so_instead_of_opening(tmp_path: Path) -
     assert await Keyring().unlock(str(tmp_path / "none"), "secret") == os.strerror(errno.ENOENT)
 
 
+@pytest.mark.parametrize("may_ask", [True, False])
 async def test_a_locked_key_is_offered_by_its_public_half_and_signing_with_it_asks_for_its_passphrase(
-    tmp_path: Path,
+    tmp_path: Path, may_ask: bool
 ) -> None:
     key = write_key(tmp_path / "id", "secret")
-    async with Keyring().offer(logging_in(tmp_path / "id"), lambda path: True) as offer:
+    async with Keyring().offer(logging_in(tmp_path / "id"), lambda path: may_ask) as offer:
         (pair,) = offer.pairs
         assert (offer.encrypted, offer.sealed) == ([], [])
         assert isinstance(pair, LockedPair)
