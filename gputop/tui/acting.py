@@ -161,6 +161,9 @@ class Acting(Navigator):
 
         self.run_worker(ask())
 
+    def do_act_ack(self) -> None:
+        self._act(ActionKind.ACK)
+
     def do_act_again(self) -> None:
         last = self.desk.last if self.desk is not None else None
         if last is None:

@@ -106,6 +106,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("act.signal", "signal", ("K", "F9"), "Send a signal to the process of the row.", acts=True),
     Command("act.power-cap", "power cap", ("P",), "Set the power limit of the marked GPUs.", acts=True),
     Command("act.message", "message", ("M",), "Write to the people who are logged in.", acts=True),
+    Command("act.ack", "acknowledge faults", (), "Note that fatal Xids so far are known: a resume counts later ones.",
+            acts=True),
     Command("act.again", "act again", (".",), "The last act on the new marks; its plan is shown again.", acts=True),
     Command("acts.lock", "lock or unlock acts", (), "Make gputop read-only, or allow acts after it locked itself."),
     Command("help.page", "help", ("h",), "Show what every key does; in tables h scrolls columns.", Scope.HOST),

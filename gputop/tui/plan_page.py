@@ -31,6 +31,7 @@ VERBS = {
     ActionKind.MESSAGE: "Write to people on",
     ActionKind.CANCEL: "Cancel jobs on",
     ActionKind.REQUEUE: "Requeue jobs on",
+    ActionKind.ACK: "Acknowledge faults of",
 }
 
 COUNTED = {LossKind.JOB: ("job", "jobs"), LossKind.PROCESS: ("process", "processes")}

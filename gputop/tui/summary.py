@@ -228,7 +228,7 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
     shown = sorted((command for command in commands if command.footer and command.keys), key=lambda item: item.footer)
     right: Spans = ((f" {head.waiting} ", "badge"), (" ", "text")) if head.waiting and view is None else ()
     if view is not None:
-        right = (head.mode, (f"  {head.shown} {view.noun} ", "dim"))
+        right = (head.mode, (f"  {view.counted(head.shown)} ", "dim"))
     if head.message:
         return look.plain(spread(((f" {head.message}", "strong"),), right, width))
     room = width - width_of(right) - 1

@@ -41,11 +41,15 @@ class View:
     columns: tuple[Column, ...]
     sort: str
     """Column by which it is sorted at first."""
-    noun: str
-    """What its rows are called in counts."""
+    nouns: tuple[str, str]
+    """What one of its rows is called, and several."""
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.id == name)
+
+    def counted(self, count: int) -> str:
+        """`1 process`, `2 processes`."""
+        return f"{count} {self.nouns[count != 1]}"
 
 
 def tone(row: Row) -> str:
@@ -265,7 +269,7 @@ HOST_NAME = Column(id="host", title="HOST", cell=host_name, width=8, gap=1, pinn
                    letter="h")  # fmt: skip
 
 HOSTS = View(
-    id="hosts", title="Hosts", noun="hosts", rows=host_rows, sort="state",
+    id="hosts", title="Hosts", nouns=("host", "hosts"), rows=host_rows, sort="state",
     columns=(
         SIGN,
         HOST_NAME,
@@ -304,7 +308,7 @@ HOSTS = View(
 )  # fmt: skip
 
 GPUS = View(
-    id="gpus", title="GPUs", noun="GPUs", rows=gpu_rows, sort="sign",
+    id="gpus", title="GPUs", nouns=("GPU", "GPUs"), rows=gpu_rows, sort="sign",
     columns=(
         Column(id="sign", title="", cell=gpu_sign, width=1, gap=1, pinned=True, sort=trouble_rank, descending=True,
                letter="s"),
@@ -338,7 +342,7 @@ GPUS = View(
 )  # fmt: skip
 
 PROCESSES = View(
-    id="processes", title="Processes", noun="processes", rows=process_rows, sort="memory",
+    id="processes", title="Processes", nouns=("process", "processes"), rows=process_rows, sort="memory",
     columns=(
         SIGN,
         HOST_NAME,

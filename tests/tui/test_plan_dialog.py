@@ -352,3 +352,44 @@ async def test_a_pane_that_is_too_small_says_so_and_nothing_can_be_confirmed_in_
         assert not is_shown(plan, "go")
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: is_shown(plan, "phrase") and is_shown(plan, "go"))
+
+
+# --- between the confirmation and the first step ------------------------------------------------------------------
+
+
+async def confirmed_while_hosts_are_silent(stage: Stage, pilot: Pilot[int]) -> PlanDialog:
+    """The gate has a plan that was confirmed, and looks at the host once more: it is no longer of right now."""
+    await pilot.pause()
+    plan = await opened(stage, pilot, "C")
+    await stage.clock.advance(60.0)
+    await go_to(pilot, plan, "phrase")
+    await pilot.press(*"gpu-01")
+    await until(pilot, lambda: not plan.query_one("#go", Button).disabled)
+    stage.machines.answers.clear()
+    await pilot.press("enter")
+    await until(pilot, lambda: plan.query_one("#go", Button).disabled)
+    return plan
+
+
+async def test_while_the_gate_looks_once_more_the_dialog_says_so(make: Make) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await confirmed_while_hosts_are_silent(stage, pilot)
+        await until(pilot, lambda: "looking at it once more before anything is done" in stage.shown())
+        stage.machines.answers.set()
+        await until(pilot, lambda: stage.machines.ran == ["mark gpu-01"])
+        await until(pilot, lambda: not isinstance(stage.app.screen, PlanDialog))
+
+
+@pytest.mark.parametrize("how", ["escape", "button"])
+async def test_a_plan_that_is_cancelled_while_the_gate_looks_once_more_is_not_begun(make: Make, how: str) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await confirmed_while_hosts_are_silent(stage, pilot)
+        await (pilot.press("escape") if how == "escape" else pilot.click("#cancel"))
+        await until(pilot, lambda: not isinstance(stage.app.screen, PlanDialog))
+        stage.machines.answers.set()
+        for _ in range(30):
+            await stage.clock.advance(1.0)
+            await pilot.pause(0.01)
+        assert (stage.machines.ran, stage.desk.works, stage.events()) == ([], [], [])

@@ -372,7 +372,9 @@ class PlanDialog(Dialog[Work]):
             self._drain_instead()
         elif self.proposal is not None and not self._is_handed_on:
             self._is_handed_on = True
-            self.query_one("#go", Button).disabled = True
+            them = "it" if len(self.request.hosts) == 1 else "them"
+            self._say("…", "dim", f"looking at {them} once more before anything is done; Cancel gives it up")
+            self._draw()
             self.run_worker(self._carry_out(self.proposal), group="deed")
 
     def _drain_instead(self) -> None:

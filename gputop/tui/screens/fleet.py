@@ -131,7 +131,7 @@ class FleetScreen(CommandScreen):
         look = self.gputop.look
         if self.query_one("#filter-line").has_class("-open"):
             keys: Spans = ((" ⏎", "key"), (" keep   ", "dim"), ("Esc", "key"), (" clear", "dim"))
-            return look.plain(spread(keys, ((f"{len(self.table.rows)} {self.state.view.noun} ", "dim"),), width))
+            return look.plain(spread(keys, ((f"{self.state.view.counted(len(self.table.rows))} ", "dim"),), width))
         if self.awaits_sort_letter:
             columns = [column for column in self.state.view.columns if column.letter]
             spans: Spans = ((" sort by:  ", "strong"),)

@@ -76,6 +76,11 @@ class PageScreen(CommandScreen):
         """What stands at the right of the footer."""
         return ()
 
+    def _mode(self) -> Spans:
+        """Whether acts are allowed, where there is something to act on and the head does not say so."""
+        offers_acts = self.gputop.desk is not None and self.scope is Scope.HOST and bool(self.targets())
+        return (self.gputop.mode, (" ", "text")) if offers_acts else ()
+
     def grounds(self) -> dict[int, str]:
         """Lines that stand on another ground than the page."""
         return dict.fromkeys(self._matches(), "marked") if self._sought else {}
@@ -89,7 +94,7 @@ class PageScreen(CommandScreen):
         self.query_one("#page-header", Lines).show([self.head(look, width)])
         self.lines = self.body(look, width)
         self.page.show(self.lines, grounds=self.grounds(), width=self.text_width())
-        right = self.corner() if width >= LEAST_WIDTH_FOR_CORNER else ()
+        right = (*self._mode(), *self.corner()) if width >= LEAST_WIDTH_FOR_CORNER else self._mode()
         room = width - width_of(right) - (1 if right else 0)
         line = footer(self.hints(), None, self.gputop.head(), self.gputop.fleet, look, room)
         self.query_one("#page-footer", Lines).show([look.plain(spread(line, right, width)) if right else line])
