@@ -174,24 +174,6 @@ class Acting(Navigator):
             own = {"reason": last.reason, "deadline_seconds": last.deadline_seconds, "watts": last.watts}
             self._open(structs.replace(request, text=last.text, **own))
 
-    def may_quit(self, leave: Callable[[], None]) -> None:
-        """Leave at once, or, while an act is under way, when a person agrees."""
-        desk = self.desk
-        running = desk.running if desk is not None else []
-        if desk is None or not running:
-            leave()
-            return
-        text: list[Spans] = [
-            ((f" {many(len(running), 'act')} under way. Nothing more of it is begun once you quit;", "text"),),
-            ((" view 9 of the next gputop can resume it or roll it back.", "text"),),
-        ]
-
-        async def ask() -> None:
-            if await self.push_screen_wait(AskDialog("Quit", text, [("quit", "Quit")])) is not None:
-                leave()
-
-        self.run_worker(ask())
-
     def do_acts_lock(self) -> None:
         desk = self.desk
         if desk is None or not desk.may_unlock:

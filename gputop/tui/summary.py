@@ -40,6 +40,8 @@ class Head:
     """Acts that are under way."""
     waiting: str = ""
     """What waits for an answer of the user; empty: nothing does."""
+    unfinished: int = 0
+    """Plans that somebody has to finish, and that the user has not seen."""
     leases_over: int = 0
     """Hosts that were drained for a time which has passed."""
 
@@ -107,6 +109,8 @@ def _badges(head: Head) -> Spans:
     if head.leases_over:
         word = "lease" if head.leases_over == 1 else "leases"
         spans += [(f" {head.leases_over} {word} over: 9 ", "badge"), (" ", "text")]
+    if head.unfinished:
+        spans += [(f" {head.unfinished} unfinished: 9 ", "badge"), (" ", "text")]
     if head.marks:
         spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
     return tuple(spans)
@@ -197,6 +201,8 @@ def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) ->
         paused += ((f" {head.waiting.split()[0]}? ", "badge"), (" ", "text"))
     if head.leases_over:
         paused += ((f" {head.leases_over} over ", "badge"), (" ", "text"))
+    if head.unfinished:
+        paused += ((f" {head.unfinished} unfinished: 9 ", "badge"), (" ", "text"))
     busy: Spans = ((f"{sums.devices_busy}/{sums.devices}", "strong"), (" busy  ", "dim"))
     right: Spans = (*paused, *busy, data_age(fleet, words=False))
     left = states(fleet, words=False)

@@ -340,4 +340,4 @@ class FleetScreen(CommandScreen):
         if self.view != "hosts":
             self.gputop.go("hosts")
         else:
-            self.gputop.may_quit(self.gputop.do_quit_now)
+            self.gputop.may_quit()

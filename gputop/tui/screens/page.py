@@ -289,7 +289,7 @@ class StartScreen(PageScreen):
     def do_page_details(self) -> None:
         """`d` asks for the demo here."""
         self.gputop.wants_demo = True
-        self.gputop.do_quit_now()
+        self.gputop.leave_now()
 
     def head(self, look: Look, width: int) -> Spans:
         return ((" gputop ", "title"), ("  start", "dim"))
@@ -307,4 +307,4 @@ class StartScreen(PageScreen):
         """There is nothing behind the start page."""
 
     def do_quit(self) -> None:
-        self.gputop.do_quit_now()
+        self.gputop.leave_now()
