@@ -171,8 +171,8 @@ def _bytes(path: Path) -> bytes:
 def _is_closed(path: Path) -> bool:
     """Whether its last whole line closes it: years of finished plans need not be read again."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 200))
+        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 200))
             return b'{"type":"closed"' in file.read()
     except OSError:
         return False

@@ -150,8 +150,10 @@ class HostActor:
         if result.exit_status in (None, 127) or result.lost is not None:
             return GateItem(name="dcgmi diag", state="not-checked", summary="dcgmi did not run")
         failed = [line.strip(" |") for line in result.text.splitlines() if "Fail" in line]
-        if failed or not result.ok:
-            return GateItem(name="dcgmi diag", state="bad", summary="; ".join(failed)[:300] or "failed")
+        problem = trouble(result)
+        if failed or problem is not None:
+            why = "; ".join(failed)[:300] or (problem.summary if problem is not None else "")
+            return GateItem(name="dcgmi diag", state="bad", summary=why)
         return GateItem(name="dcgmi diag", state="ok", summary="level 1 passed")
 
     async def _check_process(self, host: str, step: Step) -> Check:

@@ -14,6 +14,7 @@ from gputop.domain.action import (
     Allow,
     Confirm,
     Deny,
+    HostActState,
     HostPlan,
     Outcome,
     OutcomeState,
@@ -172,7 +173,14 @@ def _lease_lines(lease: Lease, now: datetime, seen: Seen | None) -> Iterator[str
         case Standing.DRAINING if lease.act is ActionKind.DRAIN:
             yield "     not proven empty when the drain was last looked at"
     if seen is not None:
-        yield f"     now: {clean(seen.now) or seen.state.value}"
+        yield f"     now: {clean(seen.now) or seen.state.value}{_OPEN.get(seen.state, '')}"
+
+
+_OPEN = {
+    HostActState.ACTIVE: "; it takes work",
+    HostActState.UNKNOWN: "; whether it takes work is not known",
+}
+"""What stands behind the words of a host that was drained: `idle` may be either."""
 
 
 def leases_document(leases: Sequence[Lease], seen: Mapping[str, Seen] | None = None) -> list[dict[str, Any]]:

@@ -63,6 +63,7 @@ BUDGET = "disruption budget"
 """In what kubectl prints when a PodDisruptionBudget refuses."""
 
 _FORBIDDEN = re.compile(r'User "([^"]*)" cannot (\S+) resource "([^"]*)"')
+_TOO_OLD = re.compile(r"unknown flag: \S+|invalid argument \S+ for \"?--dry-run\S*")
 _NO_TRUST = re.compile(r"x509: (.*)")
 _T = TypeVar("_T")
 
@@ -294,6 +295,9 @@ def _explain(problem: Problem, said: str) -> Problem:
     if problem.kind is ProblemKind.TOOL_MISSING or "exit status 127" in problem.summary:
         summary = "kubectl is not on the PATH of this account"
         return Problem(kind=ProblemKind.TOOL_MISSING, summary=summary, detail=said or problem.summary)
+    if match := _TOO_OLD.search(said):
+        summary = f"this kubectl is too old: {match[0]}"
+        return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary, detail=said, hint="kubectl 1.20 or newer")
     if refused := _refusals(said):
         summary = f"kubectl evicts nothing: {'; '.join(refused)}"
         return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary, detail=said)

@@ -18,6 +18,8 @@ HIDDEN = Job(id="?", name="hidden: Slurm counts more of the node as used than it
 """What holds a node without being shown (PrivateData). It counts as somebody else's."""
 BOOT_JITTER = timedelta(seconds=30)
 """Slurm counts a boot time back from the uptime: without any reboot it moves by seconds."""
+RESERVED = frozenset({"maintenance", "reserved"})
+"""Flags by which a reservation keeps a node for its own jobs."""
 KILL_FAILED = "kill task failed"
 """Slurm's reason when processes of a job outlived it."""
 
@@ -118,7 +120,8 @@ def _schedulable(step: Step, node: SlurmNode) -> Check:
         return Check(state=CheckState.BLOCKED, summary=f"meanwhile {_held(node)}", values=_values(node))
     takes = not state.cordoned and state.base in {"IDLE", "MIXED", "ALLOCATED"} and not state.flags & REBOOTS
     if takes and state.responding:
-        return Check(state=CheckState.DONE, summary=f"it takes jobs ({state.text})", values=_values(node))
+        jobs = "jobs of its reservation" if state.flags & RESERVED else "jobs"
+        return Check(state=CheckState.DONE, summary=f"it takes {jobs} ({state.text})", values=_values(node))
     return Check(state=CheckState.NOT_DONE, summary=f"it is {state.text}", values=_values(node))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.acts.conftest import Gputop
 from tests.acts.machines import EVE_ID, OPS_ID, SUDOERS, Machine, Machines
-from tests.acts.pane import cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
+from tests.acts.pane import back, cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
 from tests.acts.steps import DO, audit_of, wait_for
 from tests.tmux.pane import Pane
 
@@ -215,6 +215,25 @@ def test_a_power_cap_is_set_and_undone_to_what_it_was(machine: Machine, inventor
         leave(pane)
         see(pane, "ENDED")
     assert calls_that_cap(machine) == ["-i GPU-gpu-s-0 -pl 450", "-i GPU-gpu-s-0 -pl 700"]
+
+
+def test_a_second_power_cap_remembers_the_first_one_and_not_what_was_before(
+    machine: Machine, inventory: Path, state: Path
+) -> None:
+    with gputop_on(inventory, HOST, state=state) as pane:
+        for watts, before in ((450, 700), (400, 450)):
+            pane.keys("2", "g", "P")
+            see(pane, "Show the plan")
+            pane.keys("Tab")
+            type_in(pane, str(watts))
+            pane.keys("Enter")
+            see(pane, f"GPU 0 to {watts} W")
+            assert f"GPU 0 now: {before} W" in pane.text()
+            confirm(pane, HOST, "too hot")
+            pane.keys("9")
+            see(pane, f"verified: {watts} W")
+            back(pane)
+        leave(pane)
 
 
 def calls_that_cap(machine: Machine) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,17 @@ from msgspec import structs
 from gputop.actions.audit import AuditFailed, AuditLog, Who, read_records
 from gputop.actions.executor import Executor, Stopped
 from gputop.actions.forgetting import forget, left_behind
-from gputop.actions.journal import InUse, JournalFailed, Story, in_progress, journal_of, locked, read_story, unfinished
+from gputop.actions.journal import (
+    InUse,
+    JournalFailed,
+    Story,
+    in_progress,
+    is_closed,
+    journal_of,
+    locked,
+    read_story,
+    unfinished,
+)
 from gputop.domain.action import (
     Check,
     CheckState,
@@ -418,6 +429,19 @@ def interrupted_in(lab: Lab, plan: Plan) -> Story:
     journal.write(StepEnded(time=START, host=host.host, result=result))
     [story] = unfinished(lab.folder)
     return story
+
+
+def test_what_is_no_journal_of_one_s_own_is_passed_over(lab: Lab, tmp_path: Path) -> None:
+    """A pipe, above all: to open it is to wait for whoever writes."""
+    story = interrupted_in(lab, a_plan_of(a_step(), a_watch()))
+    folder = lab.folder / "plans"
+    os.mkfifo(folder / "20260101T000000000Z-drain-a.jsonl")
+    (folder / "20260101T000000000Z-drain-b.jsonl").mkdir()
+    (folder / "20260101T000000000Z-drain-c.jsonl").symlink_to("/etc/passwd")
+    (folder / "20260101T000000000Z-drain-d.jsonl").write_text("\0\0\0")
+    (folder / "20260101T000000000Z-drain-e.jsonl").touch()
+    assert [found.plan.id for found in unfinished(lab.folder)] == [story.plan.id]
+    assert not is_closed(lab.folder, "20260101T000000000Z-drain-a")
 
 
 def test_who_forgets_a_plan_is_told_what_it_began_and_what_it_owes(lab: Lab) -> None:

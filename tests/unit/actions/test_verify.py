@@ -147,6 +147,8 @@ def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
     }
     assert gate_of(host, (same,)) == good
     assert gate_of(host, (peer,))["driver"] == "bad"
+    assert gate_of(host, (peer, same))["driver"] == "ok", "half of the group has it"
+    assert gate_of(host, (peer, peer, same))["driver"] == "bad"
     assert gate_of(host)["driver"] == "not-checked"
     assert gate_of(host, kernel=None)["xid"] == "not-checked"
     assert gate_of(host, kernel="NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")["xid"] == "bad"
@@ -157,6 +159,8 @@ def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
     assert gate_of(structs.replace(host, frame=narrow))["link width"] == "bad"
     pending = structs.replace(frame, columns=structs.replace(frame.columns, remapped_rows_pending=[None, True]))
     assert gate_of(structs.replace(host, frame=pending))["remap"] == "bad"
+    one = structs.replace(frame, columns=structs.replace(frame.columns, remapped_rows_pending=[None, False]))
+    assert gate_of(structs.replace(host, frame=one))["remap"] == "not-checked", "GPU 0 does not tell"
 
 
 def test_bad_items_block_a_resume_and_unchecked_ones_do_not() -> None:

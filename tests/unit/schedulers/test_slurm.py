@@ -230,3 +230,20 @@ async def test_a_glance_says_nothing_of_jobs() -> None:
     runner = Programs(("--json", NO_JSON), ("show node", node("MIXED+DRAIN", used=4)))
     state = (await scheduler(runner).glance([a_host()]))["gpu01"]
     assert (state.admin, state.jobs, state.block) == (AdminState.DRAINING, (), None)
+
+
+@pytest.mark.parametrize(
+    ("state", "then", "summary"),
+    [
+        ("IDLE", CheckState.DONE, "it takes jobs (IDLE)"),
+        ("IDLE+MAINTENANCE+RESERVED", CheckState.DONE, "it takes jobs of its reservation (IDLE+MAINTENANCE+RESERVED)"),
+        ("IDLE+NOT_RESPONDING", CheckState.NOT_DONE, "it is IDLE+NOT_RESPONDING"),
+        ("IDLE+DRAIN+INVALID_REG", CheckState.NOT_DONE, "it is IDLE+DRAIN+INVALID_REG"),
+        ("DOWN", CheckState.NOT_DONE, "it is DOWN"),
+    ],
+)
+async def test_a_node_that_is_back_takes_jobs_and_what_else_it_is_is_told(
+    state: str, then: CheckState, summary: str
+) -> None:
+    check = await scheduler(programs(node(state))).check("gpu01", step(Goal.SCHEDULABLE))
+    assert (check.state, check.summary) == (then, summary)
