@@ -25,6 +25,7 @@ from gputop.actions.state import (
     losses_of_reboot,
     of_no_job,
     pods_of_drain,
+    unprovable,
 )
 from gputop.actions.verify import emptiness
 from gputop.domain.action import (
@@ -198,7 +199,7 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
             return steps, (), (), stays
         case ActionKind.DRAIN:
             steps = _drain_around(request, evidence, node, steps)
-            notes = (*stays, *pods_of_drain(node), *_fewer_devices(evidence))
+            notes = (*stays, *pods_of_drain(node), *unprovable(host), *_fewer_devices(evidence))
             return steps, losses_of_drain(host, node), _consents(request, node), notes
         case ActionKind.RESUME:
             blocks, notes = _whose(request, node)

@@ -84,6 +84,20 @@ def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
     return (*losses, *_processes(host, certain=lambda _: False), *_unseen(host, certain=False))
 
 
+def unprovable(host: Host) -> tuple[str, ...]:
+    """What keeps a drain from being proven, however long it waits."""
+    if host.frame is None:
+        return ()
+    dead = {
+        f"GPU {device.index} does not answer ({state})"
+        for position, device in enumerate(host.frame.devices)
+        if (state := host.frame.value("state", position)) not in ("ok", "excluded")
+    }
+    if not dead:
+        return ()
+    return (f"{', '.join(sorted(dead))}: this drain will not be proven, and what comes after it needs an override",)
+
+
 def pods_of_drain(node: NodeState) -> tuple[str, ...]:
     """What a drain through Kubernetes does with each pod, by name, and the budgets that it will wait for."""
     fates = {

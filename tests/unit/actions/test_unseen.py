@@ -56,3 +56,11 @@ def test_processes_that_can_be_seen_are_named_alone() -> None:
     host = a_host(processes=[a_process(42, "bob")])
     (plan,) = a_plan(a_request(ActionKind.REBOOT, override="x"), an_evidence(host=host, node=a_node())).hosts
     assert [loss.user for loss in plan.losses] == ["bob"]
+
+
+def test_a_drain_says_beforehand_that_a_lost_gpu_keeps_it_from_being_proven() -> None:
+    (plan,) = a_plan(a_request(), an_evidence(host=seen(state=["ok", "lost"]), node=a_node())).hosts
+    note = "GPU 1 does not answer (lost): this drain will not be proven, and what comes after it needs an override"
+    assert note in plan.notes
+    (plan,) = a_plan(a_request(), an_evidence(host=a_host(), node=a_node())).hosts
+    assert not any("proven" in note for note in plan.notes)
