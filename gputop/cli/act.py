@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     group.add_argument("--deadline", metavar="TIME", help="longest wait, such as 30m or 12h")
     if kind in ("drain", "reboot"):
-        group.add_argument("--no-wait", action="store_true", help="return when it was asked for, without waiting; exit code 0 then")
+        group.add_argument(
+            "--no-wait", action="store_true", help="return when it was asked for, without waiting; exit code 0 then"
+        )
     if kind in ("drain", "resume", "stop", "reboot"):
         group.add_argument(
             "--consent", metavar="WORD", action="append", default=[], help="agree to what the plan names by this word"

@@ -41,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
         return diagnostics.fail(f"plans and drained hosts cannot be told: {why}", code=Exit.NOTHING)
     stories = unfinished(folder)
     if args.hosts or args.literal_hosts:
-        return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN --allow-actions")
+        return diagnostics.fail(
+            '"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN --allow-actions"
+        )
     wanted = args.resume or args.roll_back or args.forget
     if wanted is None:
         return _list(args, stories)

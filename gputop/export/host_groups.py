@@ -11,7 +11,20 @@ from gputop.catalog.text import clean, short_model
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.reading import Frame
-from gputop.export.groups import WIDE, Group, Item, Tone, age_words, item, memory, moment, not_known, percent, span, watts
+from gputop.export.groups import (
+    WIDE,
+    Group,
+    Item,
+    Tone,
+    age_words,
+    item,
+    memory,
+    moment,
+    not_known,
+    percent,
+    span,
+    watts,
+)
 from gputop.fleet.occupancy import SHOWN
 from gputop.fleet.totals import known
 
