@@ -393,3 +393,44 @@ async def test_a_plan_that_is_cancelled_while_the_gate_looks_once_more_is_not_be
             await stage.clock.advance(1.0)
             await pilot.pause(0.01)
         assert (stage.machines.ran, stage.desk.works, stage.events()) == ([], [], [])
+
+
+# --- where typing goes --------------------------------------------------------------------------------------------
+
+
+async def test_a_resume_is_confirmed_as_every_other_act_without_coming_by_what_is_set_aside(make: Make) -> None:
+    stage = make()
+    stage.machines.markers["gpu-01"] = '{"by":"ann","reason":"RMA","since":"2026-01-01T00:00:00Z"}'
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "U")
+        assert is_shown(plan, "override-line")
+        await pilot.press("tab", *"NIC", "tab", *"gpu-01")
+        assert plan.query_one("#override", Input).value == ""
+        assert plan.query_one("#phrase", Input).value == "gpu-01"
+
+
+async def test_who_sets_checks_aside_sees_the_plan_without_them_and_types_on(make: Make) -> None:
+    stage = make()
+    stage.machines.markers["gpu-01"] = '{"by":"ann","reason":"RMA","since":"2026-01-01T00:00:00Z"}'
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "U")
+        assert "check that it is fit for work" in stage.shown()
+        await go_to(pilot, plan, "override")
+        await pilot.press(*"it burns", "shift+tab")
+        await until(pilot, lambda: "whether it is fit for work is not checked" in stage.shown())
+        assert "check that it is fit for work" not in stage.shown()
+        await pilot.press(*"gpu-01")
+        assert plan.query_one("#phrase", Input).value == "gpu-01"
+        assert stage.app.screen is plan
+
+
+async def test_tab_leads_from_cancel_into_the_first_field_whatever_buttons_there_are(make: Make) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "X")
+        assert is_shown(plan, "drain")
+        await pilot.press("tab", *"why")
+        assert plan.query_one("#override", Input).value == "why"

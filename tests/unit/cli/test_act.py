@@ -175,7 +175,9 @@ def test_without_any_act_there_is_nothing_to_tell(home: Path, capsys: pytest.Cap
 
 def test_the_hint_that_goes_on_with_a_plan_is_the_whole_command() -> None:
     parser = parser_for(next(command for command in COMMANDS if command.name == "drain"))
-    args = parser.parse_words(["gpu-a", "--reason", "x", "--ssh-config", "my config", "-l", "ops", "-i", "k1", "-p", "7"])
+    args = parser.parse_words(
+        ["gpu-a", "--reason", "x", "--ssh-config", "my config", "-l", "ops", "-i", "k1", "-p", "7"]
+    )
     assert command_for(args, "--resume", "P1") == (
         "gputop actions --resume P1 --allow-actions --user ops --port 7 --ssh-config 'my config' --identity k1"
     )
