@@ -11,7 +11,7 @@ from msgspec import Struct
 
 import gputop
 from gputop.bundle.items import Gathered, Item
-from gputop.catalog.text import clean
+from gputop.catalog.text import clean, counted
 
 SCHEMA = "gputop-bundle/1"
 MASKED = "Values of passwords, tokens and keys were replaced by *** where they could be told."
@@ -85,10 +85,9 @@ def _file(stored: Stored) -> dict[str, Any]:
 def index_text(index: dict[str, Any]) -> str:
     """The index for a person."""
     by = index["made_by"]
-    count = len(index["hosts"])
     simulated = ", of a simulated fleet" if index["source"] == "demo" else ""
     lines = [
-        f"Incident bundle of {count} host{'' if count == 1 else 's'}{simulated}",
+        f"Incident bundle of {counted(len(index['hosts']), 'host')}{simulated}",
         f"made {index['made_at']} by {by['user']} on {by['machine']} with gputop {index['gputop_version']}",
         *index["notes"],
         "index.json says the same for programs, with the SHA-256 of each file.",

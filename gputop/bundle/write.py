@@ -22,6 +22,7 @@ from gputop.bundle.names import Names
 from gputop.bundle.redact import Redactor
 from gputop.bundle.secrets import masked, masked_data
 from gputop.catalog import format as show
+from gputop.catalog.text import counted
 from gputop.domain.host import Host, HostSpec
 
 NAMES_SCHEMA = "gputop-bundle-names/1"
@@ -54,14 +55,15 @@ class Made(Struct, frozen=True, kw_only=True):
 
     def words(self) -> list[str]:
         """What there is to say about it in full, the file first."""
-        count = len(self.answered)
         silent = [name for name, answered in self.answered.items() if not answered]
         missing = sum(file["problem"] is not None for host in self.index["hosts"] for file in host["files"])
-        said = f"{count} host{'' if count == 1 else 's'}"
+        said = counted(len(self.answered), "host")
         if silent:
             said += f", of which {', '.join(silent)} did not answer"
         if missing:
-            said += f"; {missing} things could not be read, or not whole: index.txt in it says which, and why"
+            said += (
+                f"; {counted(missing, 'thing')} could not be read, or not whole: index.txt in it says which, and why"
+            )
         lines = [f"saved {self.path} ({show.memory(self.size)})", said]
         if self.names is not None:
             lines.append(f"what its pseudonyms stand for is in {self.names.name} beside it: keep that to yourself")

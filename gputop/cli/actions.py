@@ -41,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
         return diagnostics.fail(f"plans and drained hosts cannot be told: {why}", code=Exit.NOTHING)
     stories = unfinished(folder)
     if args.hosts or args.literal_hosts:
-        return diagnostics.fail('"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN --allow-actions")
+        return diagnostics.fail(
+            '"gputop actions" takes plans, not hosts', "gputop actions --resume PLAN --allow-actions"
+        )
     wanted = args.resume or args.roll_back or args.forget
     if wanted is None:
         return _list(args, stories)
@@ -107,6 +109,8 @@ def _list(args: argparse.Namespace, stories: list[Story]) -> int:
                     if (one := (seen or {}).get(host.host)) is not None:
                         print(f"     {host.host} now: {clean(one.now) or one.state.value}")
         print(leases_text(held, SystemClock().now(), seen), end="")
+        if not (running or stories or held):
+            diagnostics.say("no unfinished plans, nothing drained from here")
         if stories:
             _say_ways(args, stories[0].plan.id if len(stories) == 1 else "PLAN")
     silent = seen is not None and any(one.state.value == "unknown" for one in seen.values())

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gputop.configfile import ConfigProblem, Document, Keys, contents, did_you_mean, parse
 from gputop.domain.host import HostKeyPolicy, HostSpec
+from gputop.domain.plural import counted
 from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
 from gputop.inventory.layer import Layer, read_layer
 from gputop.inventory.policy import PREFIX, take_policy
@@ -165,7 +166,8 @@ def _address_each(own: Layer, names: Sequence[str], problems: list[ConfigProblem
     if isinstance(addresses, BadPattern):
         problems.append(own.document.problem(place, addresses.summary, addresses.hint))
     elif len(addresses) != len(names):
-        summary = f'"{address}" stands for {len(addresses)} addresses, the name for {len(names)} hosts'
+        summary = f'"{address}" stands for {counted(len(addresses), "address", "addresses")}, '
+        summary += f"the name for {counted(len(names), 'host')}"
         problems.append(own.document.problem(place, summary))
     else:
         return [Layer(own.values | {"address": each}, own.labels, own.document, own.keys) for each in addresses]

@@ -15,6 +15,7 @@ import pytest
 
 from gputop.cli import main as command_line
 from gputop.cli.main import COMMANDS, main, parser_for
+from gputop.cli.options import Selection, selection
 
 
 @pytest.fixture(autouse=True)
@@ -315,3 +316,12 @@ def test_gputop_keys_prints_the_keys_that_the_user_chose(
     assert re.search(r"^Q +quit ", capsys.readouterr().out, re.MULTILINE)
     settings.write_text("keymap: [\n")
     assert "settings.yaml" in said(capsys, "keys")
+
+
+def test_a_plan_keeps_its_inventory_by_the_whole_path(folder: Path) -> None:
+    args = parser_for(next(command for command in COMMANDS if command.name == "hosts")).parse_words(
+        ["-f", "inventory.yaml"]
+    )
+    chosen = selection(args)
+    assert isinstance(chosen, Selection)
+    assert chosen.files == (str(folder / "inventory.yaml"),)
