@@ -65,14 +65,22 @@ class Document(Generic[T]):
         self.value = value
         self._root = root
 
-    def problem(self, keys: Keys, summary: str, hint: str | None = None) -> ConfigProblem:
-        """A problem with the value that `keys` lead to; as far as they lead when there is no such value."""
-        line, column = _place(self._node(keys))
+    def problem(self, keys: Keys, summary: str, hint: str | None = None, *, of_key: bool = False) -> ConfigProblem:
+        """A problem with the value that `keys` lead to; as far as they lead when there is no such value. `of_key`:
+        with the last key itself."""
+        line, column = _place(self._key(keys) if of_key else self._node(keys))
         return ConfigProblem(self.file, line, column, summary, hint)
 
     def line(self, keys: Keys) -> int | None:
         """The line of the value that `keys` lead to, from 1."""
         return _place(self._node(keys))[0]
+
+    def _key(self, keys: Keys) -> yaml.Node | None:
+        owner = self._node(keys[:-1])
+        names = (
+            [name for name, _ in owner.value if name.value == keys[-1]] if isinstance(owner, yaml.MappingNode) else []
+        )
+        return names[0] if names else owner
 
     def _node(self, keys: Keys) -> yaml.Node | None:
         node = self._root

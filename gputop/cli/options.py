@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
-from gputop.configfile import ConfigProblem, as_duration, duration
+from gputop.configfile import ConfigProblem, Document, as_duration, did_you_mean, duration
 from gputop.domain.host import INTERVAL_SECONDS, HostKeyPolicy, HostSpec
 from gputop.health.catalog import load as load_catalog
 from gputop.inventory import load as inventory_files
@@ -100,14 +100,27 @@ def selection(args: argparse.Namespace, *, may_be_empty: bool = False) -> Select
 
 def preferences(args: argparse.Namespace) -> Settings | Exit:
     """The user's settings with the options of the command line applied. All files of the user are looked through."""
-    settings = settings_file.load(locations.settings_file())
-    if isinstance(settings, list):
-        return report(settings)
+    settings = settings_file.load(locations.settings_file(), _keymap_problems)
     xids = load_catalog(locations.xid_file())
-    if isinstance(xids, list):
-        return report(xids)
+    problems = [problem for one in (settings, xids) if isinstance(one, list) for problem in one]
+    if problems or isinstance(settings, list):
+        return report(problems)
     said = {key: value for key in ("theme", "ascii", "mouse") if (value := getattr(args, key, None)) is not None}
     return replace(settings, **said)
+
+
+def _keymap_problems(document: Document[Settings]) -> list[ConfigProblem]:
+    keymap = document.value.keymap
+    if not keymap:
+        return []
+    from gputop.tui.commands import COMMANDS, keymap_errors
+
+    ids = {command.id for command in COMMANDS}
+    problems = []
+    for name, summary in keymap_errors(keymap):
+        hint = None if name in ids else f'{did_you_mean(name, [*ids]) or ""} "gputop keys" lists them'.strip()
+        problems.append(document.problem(("keymap", name), f"keymap: {summary}", hint, of_key=name not in ids))
+    return problems
 
 
 def collector(chosen: Selection) -> Collector:

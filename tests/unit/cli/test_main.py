@@ -318,6 +318,25 @@ def test_gputop_keys_prints_the_keys_that_the_user_chose(
     assert "settings.yaml" in said(capsys, "keys")
 
 
+@pytest.mark.parametrize("argv", [["keys"], ["hosts"], ["snapshot", "--demo"], ["read", "inventory.yaml"]])
+def test_every_mistake_in_a_keymap_is_told_with_its_place_by_every_command_that_reads_settings(
+    argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    settings = tmp_path / "gputop" / "settings.yaml"
+    settings.parent.mkdir()
+    settings.write_text("interval: 2h\nkeymap:\n  nope: x\n  mark.togle: y\n  retry: F5\n  act.drain: U\n")
+    (settings.parent / "xid.yaml").write_text("xids: []\n")
+    lines = [line for line in said(capsys, *argv).splitlines() if not line.startswith(" ")]
+    assert lines[:4] == [
+        f'{settings}:1:11: "interval" must be between 100ms and 1h',
+        f'{settings}:3:3: keymap: unknown command "nope"',
+        f'{settings}:4:3: keymap: unknown command "mark.togle"',
+        f'{settings}:6:14: keymap: "U" stands for both act.resume and act.drain',
+    ]
+    assert lines[4].startswith(f"{settings.parent}/xid.yaml:1:1: ")
+
+
 def test_a_plan_keeps_its_inventory_by_the_whole_path(folder: Path) -> None:
     args = parser_for(next(command for command in COMMANDS if command.name == "hosts")).parse_words(
         ["-f", "inventory.yaml"]
