@@ -12,8 +12,8 @@ from msgspec import Struct
 import gputop
 from gputop.bundle.items import Gathered, Item
 from gputop.catalog.text import clean, counted
+from gputop.readers.own_bundle import SCHEMA
 
-SCHEMA = "gputop-bundle/1"
 MASKED = "Values of passwords, tokens and keys were replaced by *** where they could be told."
 REDACTED = "Names and addresses are replaced; docs/bundle.md of gputop says which are, and which are not."
 PLAIN = "Names, addresses, command lines and serial numbers stand in it as they are: redact it before you pass it on."

@@ -76,8 +76,12 @@ class NotWritten(Struct, frozen=True, kw_only=True):
     summary: str
 
 
+OWN_NAME = re.compile(r"gputop-bundle-\d{8}T\d{6}Z(-\d+)?\.tar\.gz")
+"""Files that are named after a time: the folder in them has the same name."""
+
+
 def folder_name(at: datetime) -> str:
-    """The bundle's own name, in the archive and in the audit log."""
+    """The bundle's own name, in the archive where its file has another one, and in the audit log."""
     return f"gputop-bundle-{at:%Y%m%dT%H%M%SZ}"
 
 
@@ -103,7 +107,9 @@ def write_bundle(
     """Write what was `gathered` to `target`, which must not be there yet; `None`: a file named after the time, in the
     current folder. `is_wanted` is asked now and then."""
     redactor = _redactor(gathered, fleet) if order.redact else None
-    root = folder_name(made_at)
+    path = target or unused(Path(f"{folder_name(made_at)}.tar.gz"))
+    # A name of the user's own may say what a redacted bundle must not.
+    root = path.name.removesuffix(".tar.gz") if OWN_NAME.fullmatch(path.name) else folder_name(made_at)
     hosts = list(zip(gathered, _folders(gathered, redactor), strict=True))
     contents: dict[str, bytes] = {}
     stored = []
@@ -119,7 +125,6 @@ def write_bundle(
         hosts=hosts, stored=stored,
     )  # fmt: skip
     index = masked_data(redactor.value(index) if redactor is not None else index)
-    path = target or unused(Path(f"{root}.tar.gz"))
     members = _members(root, index, contents)
     names = path.with_name(f"{path.name}.names.json") if redactor is not None else None
     try:
