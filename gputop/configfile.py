@@ -65,14 +65,22 @@ class Document(Generic[T]):
         self.value = value
         self._root = root
 
-    def problem(self, keys: Keys, summary: str, hint: str | None = None) -> ConfigProblem:
-        """A problem with the value that `keys` lead to; as far as they lead when there is no such value."""
-        line, column = _place(self._node(keys))
+    def problem(self, keys: Keys, summary: str, hint: str | None = None, *, of_key: bool = False) -> ConfigProblem:
+        """A problem with the value that `keys` lead to; as far as they lead when there is no such value. `of_key`:
+        with the last key itself."""
+        line, column = _place(self._key(keys) if of_key else self._node(keys))
         return ConfigProblem(self.file, line, column, summary, hint)
 
     def line(self, keys: Keys) -> int | None:
         """The line of the value that `keys` lead to, from 1."""
         return _place(self._node(keys))[0]
+
+    def _key(self, keys: Keys) -> yaml.Node | None:
+        owner = self._node(keys[:-1])
+        names = (
+            [name for name, _ in owner.value if name.value == keys[-1]] if isinstance(owner, yaml.MappingNode) else []
+        )
+        return names[0] if names else owner
 
     def _node(self, keys: Keys) -> yaml.Node | None:
         node = self._root
@@ -140,27 +148,55 @@ def parse(
     data: bytes, kind: type[T], *, file: str, title: Title | None = None, empty: T | None = None
 ) -> Document[T] | list[ConfigProblem]:
     """`data` as a `kind`, or every problem that can be found in one go. `file` names it in messages."""
+    document, problems = parse_what_is_right(data, kind, file=file, title=title, empty=empty)
+    return problems if problems or document is None else document
+
+
+def parse_what_is_right(
+    data: bytes,
+    kind: type[T],
+    *,
+    file: str,
+    title: Title | None = None,
+    empty: T | None = None,
+    gaps: Callable[[Keys], bool] = lambda keys: False,
+) -> tuple[Document[T] | None, list[ConfigProblem]]:
+    """`data` as a `kind` without what is wrong in it, so that the rest can be looked at too, and what that is. `gaps`:
+    the lists in which `None` stands for an entry that is wrong; any other list is left out as a whole."""
+    root = _root(data, file)
+    if isinstance(root, ConfigProblem):
+        return None, [root]
+    if root is None:
+        return (Document(file, empty, None), []) if empty is not None else (None, [_nothing(file)])
+    walk = _Walk(file, title or _dotted)
+    value = walk.value(root, inspect.type_info(kind), ())
+    if walk.problems:
+        rest = _Walk(file, title or _dotted, gaps)
+        value = rest.value(root, inspect.type_info(kind), ())
+    return None if value is _BAD else Document(file, value, root), walk.problems
+
+
+def _nothing(file: str) -> ConfigProblem:
+    return ConfigProblem(file, None, None, "the file is empty")
+
+
+def _root(data: bytes, file: str) -> yaml.Node | ConfigProblem | None:
+    """The YAML of a file; `None`: there is none in it."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
         line = data.count(b"\n", 0, failure.start) + 1
         column = failure.start - data.rfind(b"\n", 0, failure.start)
-        return [ConfigProblem(file, line, column, "not UTF-8 text", "save the file as UTF-8")]
+        return ConfigProblem(file, line, column, "not UTF-8 text", "save the file as UTF-8")
     if found := _UNPRINTABLE.search(text):
         before = text[: found.start()]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        return [ConfigProblem(file, line, column, f"control character {ascii(found[0])[1:-1]}", "remove it")]
+        return ConfigProblem(file, line, column, f"control character {ascii(found[0])[1:-1]}", "remove it")
     try:
-        root = _Loader(text).get_single_node()
+        root: yaml.Node | None = _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as failure:
-        return [_syntax_problem(failure, text, file)]
-    if root is None:
-        if empty is None:
-            return [ConfigProblem(file, None, None, "the file is empty")]
-        return Document(file, empty, None)
-    walk = _Walk(file, title or _dotted)
-    value = walk.value(root, inspect.type_info(kind), ())
-    return walk.problems or Document(file, value, root)
+        return _syntax_problem(failure, text, file)
+    return root
 
 
 def _syntax_problem(failure: yaml.MarkedYAMLError, text: str, file: str) -> ConfigProblem:
@@ -192,9 +228,11 @@ def _place(node: yaml.Node | None) -> tuple[int | None, int | None]:
 class _Walk:
     """One pass over the nodes of a file, from the types that `inspect` reports."""
 
-    def __init__(self, file: str, title: Title) -> None:
+    def __init__(self, file: str, title: Title, gaps: Callable[[Keys], bool] | None = None) -> None:
+        """`gaps`: what is wrong is left out, as for `parse_what_is_right`; `None`: it spoils what it stands in."""
         self.file = file
         self.title = title
+        self._gaps = gaps
         self.problems: list[ConfigProblem] = []
         self._owners: list[tuple[yaml.MappingNode, Keys]] = []
         self._fields: dict[type, dict[str, inspect.Field]] = {}
@@ -213,6 +251,8 @@ class _Walk:
                     return self._dict(node, option, keys)
                 case yaml.SequenceNode(), inspect.ListType():
                     items = [self.value(item, option.item_type, (*keys, i)) for i, item in enumerate(node.value)]
+                    if self._gaps is not None and self._gaps(keys):
+                        return [None if item is _BAD else item for item in items]
                     return _BAD if _BAD in items else items
                 case yaml.SequenceNode(), inspect.VarTupleType():
                     items = [self.value(item, option.item_type, (*keys, i)) for i, item in enumerate(node.value)]
@@ -257,12 +297,17 @@ class _Walk:
         for name in missing:
             self._note(node, f'{self._owner()} has no "{name}"', f'add "{name}: …"')
         self._owners.pop()
+        if self._gaps is not None:
+            values = {name: value for name, value in values.items() if value is not _BAD}
+            missing += [field.name for field in kind.fields if field.required and field.name not in values]
         return _BAD if missing or _BAD in values.values() else kind.cls(**values)
 
     def _dict(self, node: yaml.MappingNode, kind: inspect.DictType, keys: Keys) -> Any:
         self._owners.append((node, keys))
         values = {name: self.value(inner, kind.value_type, (*keys, name)) for name, _, inner in self._pairs(node)}
         self._owners.pop()
+        if self._gaps is not None:
+            return {name: value for name, value in values.items() if value is not _BAD}
         return _BAD if _BAD in values.values() else values
 
     def _owner(self) -> str:

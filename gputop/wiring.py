@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gputop.domain.backend import CommandPower
 from gputop.domain.clock import SystemClock
-from gputop.domain.host import HostSpec
+from gputop.domain.host import Endpoint, HostSpec
 from gputop.domain.link import LinkFailure
 from gputop.fleet.collector import Collector
 from gputop.ports import Clock, Person, PowerProvider, Runner, Scheduler, Source, Transport
@@ -74,6 +74,19 @@ def make_ways(
         return ProcessTransport()
 
     return Ways(ssh=Shared(ssh), local=Shared(local))
+
+
+async def locate(specs: Sequence[HostSpec], known: Sequence[HostSpec]) -> dict[str, Endpoint | LinkFailure]:
+    """How `specs` are reached, by what they themselves and ssh_config say; nothing is connected to. `known`: hosts that
+    their jump hosts may be named after."""
+    import asyncio
+
+    transport = make_ways((*known, *specs)).ssh.take()
+    try:
+        found = await asyncio.gather(*(transport.locate(spec) for spec in specs))
+    finally:
+        await transport.close()
+    return {spec.name: each for spec, each in zip(specs, found, strict=True)}
 
 
 def make_collector(

@@ -5,17 +5,18 @@ A record is on the disk before the call that it tells of is made. Whoever cannot
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
 import syslog
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
 
-from gputop.actions.statefile import append_line, open_own
+from gputop.actions.statefile import append_line, foreign, open_own
 from gputop.domain.record import AuditRecord
 
 
@@ -58,18 +59,23 @@ def _visible(line: str) -> str:
     return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
-def read_records(path: Path, *, own: bool = True) -> Iterator[AuditRecord]:
-    """The records of the file, oldest first; none when there is no file. A line cut short by a crash is left out.
-    `own`: it is believed only where others cannot have written it. Raises `OSError`."""
+def read_records(
+    path: Path, *, own: bool = True, left_out: Callable[[int], None] = lambda line: None
+) -> Iterator[AuditRecord]:
+    """The records of the file, oldest first; none when there is no file. A line that is no record (a crash cut it
+    short) is left out, and its number told. `own`: the file is believed only where others cannot have written it, nor
+    put another one in its place. Raises `OSError`."""
     if not os.path.lexists(path):
         return
+    if own and (why := foreign(path.parent)) is not None:
+        raise OSError(errno.EPERM, why)
     decoder = msgspec.json.Decoder(AuditRecord)
     with os.fdopen(open_own(path, os.O_RDONLY), "rb") if own else path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             try:
                 yield decoder.decode(line)
             except msgspec.DecodeError:
-                continue
+                left_out(number)
 
 
 def who_acts() -> Who:

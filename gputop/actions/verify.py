@@ -116,9 +116,16 @@ def first_frame(host: Host | None, expected: Collection[str] = (), before: int =
     if missing or len(states) < wanted or not states or bad:
         total = max(wanted, len(expected), len(states))
         good = len(states) - bad
-        return Check(state=CheckState.NOT_DONE, summary=f"{good} of {total} devices are well", values=values)
-    are = "is" if len(states) == 1 else "are"
-    return Check(state=CheckState.DONE, summary=f"{counted(len(states), 'device')} {are} well", values=values)
+        return Check(
+            state=CheckState.NOT_DONE,
+            summary=f"{good} of {counted(total, 'device')} {'is' if good == 1 else 'are'} well",
+            values=values,
+        )
+    return Check(
+        state=CheckState.DONE,
+        summary=f"{counted(len(states), 'device')} {'is' if len(states) == 1 else 'are'} well",
+        values=values,
+    )
 
 
 def well(host: Host | None, keys: Collection[str]) -> Check:

@@ -20,6 +20,7 @@ from gputop.domain.action import HostActState
 from gputop.domain.call import CommandResult
 from gputop.domain.host import Host
 from gputop.domain.link import NOT_RETRIED, TROUBLE, LinkState
+from gputop.domain.plural import counted
 from gputop.domain.problem import ProblemKind
 from gputop.domain.record import AuditEvent, AuditRecord, Lease
 from gputop.export.document import document
@@ -162,7 +163,7 @@ def _audit(records: Sequence[AuditRecord] | str) -> Item:
     if isinstance(records, str):
         return Item(path="audit.jsonl", what=what, problem=records)
     lines = tuple(msgspec.to_builtins(record) for record in records)
-    return Item(path="audit.jsonl", what=f"{what}: {len(lines)} records", body=Lines(values=lines))
+    return Item(path="audit.jsonl", what=f"{what}: {counted(len(lines), 'record')}", body=Lines(values=lines))
 
 
 def _facts(host: Host) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 import gputop
 from gputop.bundle.items import Gathered, Item
-from gputop.catalog.text import clean
+from gputop.catalog.text import clean, counted
+from gputop.readers.own_bundle import SCHEMA
 
-SCHEMA = "gputop-bundle/1"
 MASKED = "Values of passwords, tokens and keys were replaced by *** where they could be told."
 REDACTED = "Names and addresses are replaced; docs/bundle.md of gputop says which are, and which are not."
 PLAIN = "Names, addresses, command lines and serial numbers stand in it as they are: redact it before you pass it on."
@@ -85,10 +85,9 @@ def _file(stored: Stored) -> dict[str, Any]:
 def index_text(index: dict[str, Any]) -> str:
     """The index for a person."""
     by = index["made_by"]
-    count = len(index["hosts"])
     simulated = ", of a simulated fleet" if index["source"] == "demo" else ""
     lines = [
-        f"Incident bundle of {count} host{'' if count == 1 else 's'}{simulated}",
+        f"Incident bundle of {counted(len(index['hosts']), 'host')}{simulated}",
         f"made {index['made_at']} by {by['user']} on {by['machine']} with gputop {index['gputop_version']}",
         *index["notes"],
         "index.json says the same for programs, with the SHA-256 of each file.",

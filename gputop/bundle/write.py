@@ -22,6 +22,7 @@ from gputop.bundle.names import Names
 from gputop.bundle.redact import Redactor
 from gputop.bundle.secrets import masked, masked_data
 from gputop.catalog import format as show
+from gputop.catalog.text import counted
 from gputop.domain.host import Host, HostSpec
 
 NAMES_SCHEMA = "gputop-bundle-names/1"
@@ -54,14 +55,15 @@ class Made(Struct, frozen=True, kw_only=True):
 
     def words(self) -> list[str]:
         """What there is to say about it in full, the file first."""
-        count = len(self.answered)
         silent = [name for name, answered in self.answered.items() if not answered]
         missing = sum(file["problem"] is not None for host in self.index["hosts"] for file in host["files"])
-        said = f"{count} host{'' if count == 1 else 's'}"
+        said = counted(len(self.answered), "host")
         if silent:
             said += f", of which {', '.join(silent)} did not answer"
         if missing:
-            said += f"; {missing} things could not be read, or not whole: index.txt in it says which, and why"
+            said += (
+                f"; {counted(missing, 'thing')} could not be read, or not whole: index.txt in it says which, and why"
+            )
         lines = [f"saved {self.path} ({show.memory(self.size)})", said]
         if self.names is not None:
             lines.append(f"what its pseudonyms stand for is in {self.names.name} beside it: keep that to yourself")
@@ -74,8 +76,12 @@ class NotWritten(Struct, frozen=True, kw_only=True):
     summary: str
 
 
+OWN_NAME = re.compile(r"gputop-bundle-\d{8}T\d{6}Z(-\d+)?\.tar\.gz")
+"""Files that are named after a time: the folder in them has the same name."""
+
+
 def folder_name(at: datetime) -> str:
-    """The bundle's own name, in the archive and in the audit log."""
+    """The bundle's own name, in the archive where its file has another one, and in the audit log."""
     return f"gputop-bundle-{at:%Y%m%dT%H%M%SZ}"
 
 
@@ -101,7 +107,9 @@ def write_bundle(
     """Write what was `gathered` to `target`, which must not be there yet; `None`: a file named after the time, in the
     current folder. `is_wanted` is asked now and then."""
     redactor = _redactor(gathered, fleet) if order.redact else None
-    root = folder_name(made_at)
+    path = target or unused(Path(f"{folder_name(made_at)}.tar.gz"))
+    # A name of the user's own may say what a redacted bundle must not.
+    root = path.name.removesuffix(".tar.gz") if OWN_NAME.fullmatch(path.name) else folder_name(made_at)
     hosts = list(zip(gathered, _folders(gathered, redactor), strict=True))
     contents: dict[str, bytes] = {}
     stored = []
@@ -117,7 +125,6 @@ def write_bundle(
         hosts=hosts, stored=stored,
     )  # fmt: skip
     index = masked_data(redactor.value(index) if redactor is not None else index)
-    path = target or unused(Path(f"{root}.tar.gz"))
     members = _members(root, index, contents)
     names = path.with_name(f"{path.name}.names.json") if redactor is not None else None
     try:

@@ -7,6 +7,8 @@ import unicodedata
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from gputop.domain.plural import counted as counted
+
 _UNFIT = re.compile(
     "["
     "\x00-\x1f\x7f-\x9f"  # C0, delete and C1 control characters: escapes begin here
@@ -61,11 +63,6 @@ def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") ->
     short = cut(text, width, ellipsis=ellipsis)
     fill = " " * (width - cell_len(short))
     return fill + short if right else short + fill
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 host`, `2 hosts`; `many`: where its plural is another one."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def short_model(model: str | None) -> str:

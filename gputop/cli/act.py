@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -82,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
         if len(value) > MOST_CHARACTERS:
             return diagnostics.fail(f"--{option} has {len(value):,} characters, the most is {MOST_CHARACTERS}")
     if args.act in NEED_REASON and not args.reason.strip():
-        return diagnostics.fail(f"{args.act} needs --reason TEXT", "it goes into the audit log and the scheduler")
+        beside = ", and to the scheduler or into the marker on the host" if args.act == "drain" else ""
+        return diagnostics.fail(f"{args.act} needs --reason TEXT", f"it goes into the audit log{beside}")
     chosen = selection(args)
     if isinstance(chosen, Exit):
         return chosen
@@ -105,6 +105,7 @@ def _remind() -> None:
     """What somebody meant to come back to."""
     from gputop.actions.journal import unfinished
     from gputop.actions.lease import is_over, leases
+    from gputop.catalog.text import counted
     from gputop.domain.clock import SystemClock
     from gputop.settings import locations
 
@@ -114,7 +115,7 @@ def _remind() -> None:
             until = f"{lease.until:%Y-%m-%d %H:%M} UTC"
             diagnostics.say(f"reminder: {lease.host} was to be drained until {until} only: gputop resume {lease.host}")
     if stories := unfinished(folder):
-        diagnostics.say(f"reminder: {len(stories)} unfinished: gputop actions")
+        diagnostics.say(f"reminder: {counted(len(stories), 'unfinished plan')}: gputop actions")
 
 
 def _is_text(value: str) -> bool:
@@ -286,9 +287,8 @@ async def _carry_out(args: argparse.Namespace, chosen: Selection, acts: Acts, pr
         args.begun = progress.plan  # it may have been made again
         say_progress(args, progress)
 
-    files = [os.path.abspath(file) for file in chosen.files]  # it may be gone on with elsewhere
     try:
-        done = await acts.carry_out(proposal, typed=phrase_for(proposal.plan), inventory=files, listen=listen)
+        done = await acts.carry_out(proposal, typed=phrase_for(proposal.plan), inventory=chosen.files, listen=listen)
     except (AuditFailed, JournalFailed, InUse) as failure:
         hint = 'see "gputop actions", or try again when that has ended' if isinstance(failure, InUse) else None
         return diagnostics.fail(f"{failure}: nothing was done", hint, code=Exit.REFUSED)

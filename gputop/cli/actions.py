@@ -111,6 +111,8 @@ def _list(args: argparse.Namespace, stories: list[Story]) -> int:
                     if (one := (seen or {}).get(host.host)) is not None:
                         print(f"     {host.host} now: {clean(one.now) or one.state.value}")
         print(leases_text(held, SystemClock().now(), seen), end="")
+        if not (running or stories or held):
+            diagnostics.say("no unfinished plans, nothing drained from here")
         if stories:
             _say_ways(args, stories[0].plan.id if len(stories) == 1 else "PLAN")
     silent = seen is not None and any(one.state.value == "unknown" for one in seen.values())

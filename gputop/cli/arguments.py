@@ -50,8 +50,9 @@ class Parser(argparse.ArgumentParser):
 
     def _unknown_option(self, word: str) -> Exit:
         name = word.partition("=")[0]
-        near = diagnostics.suggestion(name, [text for text in self._option_string_actions if text.startswith("--")])
-        hint = f"did you mean {near}? " if near else ""
+        known = [text.removeprefix("--") for text in self._option_string_actions if text.startswith("--")]
+        near = diagnostics.suggestion(name.lstrip("-"), known, cutoff=0.7)
+        hint = f"did you mean --{near}? " if near else ""
         return diagnostics.fail(f"unknown option {name}", f'{hint}"{self.prog} --help" lists the options')
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
 
 LONGEST_SECONDS = 10 * 366 * 86400.0
+LINES_NAMED = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,11 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from datetime import timedelta
-    from pathlib import Path
 
     import msgspec
 
     from gputop.actions.audit import read_records
+    from gputop.catalog.text import counted
     from gputop.cli.options import seconds
     from gputop.domain.action import ActionKind
     from gputop.domain.clock import SystemClock
@@ -51,10 +53,11 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.file) if args.file else locations.state_folder() / "audit.jsonl"
     if args.file and not path.exists():
         return diagnostics.fail(f"{path}: no such file")
+    left_out: list[int] = []
     try:
         records = [
             record
-            for record in read_records(path, own=not args.file)
+            for record in read_records(path, own=not args.file, left_out=left_out.append)
             if args.host in (None, record.host)
             and args.act in (None, record.act.value)
             and args.by in (None, record.user)
@@ -63,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
             and (since is None or record.time >= since)
         ]
     except OSError as error:
-        return diagnostics.fail(f"{path}: {error.strerror}", code=Exit.NOTHING)
+        hint = None if args.file else f"gputop audit --file {path} prints it all the same"
+        return diagnostics.fail(f"{path}: {error.strerror}", hint, code=Exit.NOTHING)
     if args.last is not None:
         records = records[max(0, len(records) - int(args.last)) :]
     if args.format == "json":
@@ -71,4 +75,19 @@ def run(args: argparse.Namespace) -> int:
             print(msgspec.json.encode(record).decode())
     else:
         print(audit_text(records), end="")
+    if not records:
+        diagnostics.say(_why_none(args, path))
+    if left_out:
+        more = ", …" if len(left_out) > LINES_NAMED else ""
+        where = ", ".join(f"{path}:{number}" for number in left_out[:LINES_NAMED])
+        diagnostics.say(
+            f"gputop: {counted(len(left_out), 'line')} left out, no record can be read there: {where}{more}"
+        )
     return Exit.DONE
+
+
+def _why_none(args: argparse.Namespace, path: Path) -> str:
+    if not path.exists():
+        return f"there is no audit log yet: nothing was done from here ({path})"
+    filters = ("host", "act", "by", "plan", "event", "since", "last")
+    return f"no record in {path}" + (" fits" if any(getattr(args, name) is not None for name in filters) else "")

@@ -14,6 +14,7 @@ from gputop.cli.diagnostics import Exit
 from gputop.domain.clock import SystemClock
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
+from gputop.domain.plural import counted
 from gputop.fleet.collector import Collector
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
@@ -110,7 +111,7 @@ def _is_readable(host: Host) -> bool:
 def _show_progress(fleet: Fleet, missing: list[str], seconds: float) -> None:
     names = ", ".join(missing[:NAMES_SHOWN]) + (", …" if len(missing) > NAMES_SHOWN else "")
     count = len(fleet.hosts)
-    text = f"{count - len(missing)} of {count} hosts answered; waiting {max(0.0, seconds):.0f} s for {names}"
+    text = f"{count - len(missing)} of {counted(count, 'host')} answered; waiting {max(0.0, seconds):.0f} s for {names}"
     width = shutil.get_terminal_size().columns - 1
     sys.stderr.write(f"\r{cut(clean(text), width)}\x1b[K")
     sys.stderr.flush()

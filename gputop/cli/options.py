@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
-from gputop.configfile import ConfigProblem, as_duration, duration
+from gputop.configfile import ConfigProblem, Document, as_duration, did_you_mean, duration
 from gputop.domain.host import INTERVAL_SECONDS, HostKeyPolicy, HostSpec
 from gputop.health.catalog import load as load_catalog
 from gputop.inventory import load as inventory_files
@@ -31,6 +31,18 @@ if TYPE_CHECKING:
     from gputop.fleet.collector import Collector
 
 DEFAULT_INTERVAL_SECONDS = 2.0
+
+OTHER_WORDS = {
+    "hibernate": "stop --hibernate",
+    "kill": "signal",
+    "powercap": "power-cap",
+    "poweroff": "stop",
+    "restart": "reboot",
+    "shutdown": "stop",
+    "uncordon": "resume",
+    "undrain": "resume",
+}
+"""What other tools, and gputop's own audit log, call what is a command here."""
 
 THIS_MACHINE = "local"
 """The word for this machine, watched without SSH, unless an inventory has a host of that name. (`localhost` is what it
@@ -53,7 +65,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     """With the options of the command line applied."""
     source: Literal["ssh", "local", "none"]
     files: tuple[str, ...]
-    """The inventory files."""
+    """The inventory files, by their whole paths: a plan that keeps them may be gone on with in another folder."""
 
 
 def selection(args: argparse.Namespace, *, may_be_empty: bool = False) -> Selection | Exit:
@@ -82,20 +94,33 @@ def selection(args: argparse.Namespace, *, may_be_empty: bool = False) -> Select
         known=inventory.specs,
         settings=settings,
         source="none" if not specs else "local" if all(spec.local for spec in specs) else "ssh",
-        files=inventory.files,
+        files=tuple(map(os.path.abspath, inventory.files)),
     )
 
 
 def preferences(args: argparse.Namespace) -> Settings | Exit:
     """The user's settings with the options of the command line applied. All files of the user are looked through."""
-    settings = settings_file.load(locations.settings_file())
-    if isinstance(settings, list):
-        return report(settings)
+    settings = settings_file.load(locations.settings_file(), _keymap_problems)
     xids = load_catalog(locations.xid_file())
-    if isinstance(xids, list):
-        return report(xids)
+    problems = [problem for one in (settings, xids) if isinstance(one, list) for problem in one]
+    if problems or isinstance(settings, list):
+        return report(problems)
     said = {key: value for key in ("theme", "ascii", "mouse") if (value := getattr(args, key, None)) is not None}
     return replace(settings, **said)
+
+
+def _keymap_problems(document: Document[Settings]) -> list[ConfigProblem]:
+    keymap = document.value.keymap
+    if not keymap:
+        return []
+    from gputop.tui.commands import COMMANDS, keymap_errors
+
+    ids = {command.id for command in COMMANDS}
+    problems = []
+    for name, summary in keymap_errors(keymap):
+        hint = None if name in ids else f'{did_you_mean(name, [*ids]) or ""} "gputop keys" lists them'.strip()
+        problems.append(document.problem(("keymap", name), f"keymap: {summary}", hint, of_key=name not in ids))
+    return problems
 
 
 def collector(chosen: Selection) -> Collector:
@@ -123,7 +148,8 @@ def seconds(option: str, text: str, *, longest: float = 3600.0) -> float | Exit:
     """The time that an option names, above 0 and at most `longest` seconds."""
     span = duration(text)
     if span is None:
-        return diagnostics.fail(f'{option} "{text}" is no time', "write 10s or 500ms")
+        example = "write 30m or 2h" if longest > 3600.0 else "write 10s or 500ms"
+        return diagnostics.fail(f'{option} "{text}" is no time', example)
     if not 0 < span.total_seconds() <= longest:
         return diagnostics.fail(f'{option} "{text}" must be above 0 and at most {as_duration(longest)}')
     return span.total_seconds()
@@ -203,7 +229,8 @@ def _mistyped_command(word: str, known: set[str]) -> str | None:
         return None
     from gputop.cli.main import COMMANDS  # main imports this module's callers
 
-    near = diagnostics.suggestion(word, [command.name for command in COMMANDS], cutoff=0.75)
+    near = OTHER_WORDS.get(word.lower())
+    near = near or diagnostics.suggestion(word, [command.name for command in COMMANDS], cutoff=0.75)
     return f'did you mean "gputop {near}"? For a host of that name: gputop -- {word}' if near else None
 
 

@@ -75,6 +75,7 @@ def _screen(recordings: Sequence[Recording], settings: Settings) -> int:
 
 
 def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[Recording] | Exit:
+    from gputop.catalog.text import counted
     from gputop.readers.load import joined, load, load_bytes, unique
     from gputop.readers.recognize import FORMATS, formats_of
 
@@ -94,8 +95,7 @@ def _recordings(words: Sequence[str], tool: str | None, *, join: bool) -> list[R
         )
         recordings += found
         if left_out:
-            files = "file" if left_out == 1 else "files"
-            diagnostics.say(f"gputop: {word}: {left_out} {files} of no known tool left out")
+            diagnostics.say(f"gputop: {word}: {counted(left_out, 'file')} of no known tool left out")
     recordings = joined(recordings) if join else unique(recordings)
     for recording in recordings:
         _say_what_was_looked_for(recording)

@@ -120,13 +120,10 @@ def show(
     from gputop.settings import locations
     from gputop.tui import environment, theme  # noqa: F401  the environment comes before everything of Textual
     from gputop.tui.app import ScreenOptions, run_screen
-    from gputop.tui.commands import keymap_errors
 
     chosen = theme.named(settings.theme, locations.themes_folder())
     if isinstance(chosen, list):
         return report(chosen)
-    if errors := keymap_errors(settings.keymap):
-        return diagnostics.fail(f"{locations.settings_file()}: {errors[0]}")
     screen_options = ScreenOptions(
         theme=chosen,
         ascii_only=draws_ascii(settings),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gputop.catalog.text import clean
+from gputop.catalog.text import clean, counted
 from gputop.domain.action import (
     ActionKind,
     Allow,
@@ -46,7 +46,7 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
     """What would be done, for a person."""
     request = plan.request
     count = len(plan.hosts)
-    lines = [f"{request.kind.value} {count} {'host' if count == 1 else 'hosts'}   plan {plan.id}"]
+    lines = [f"{request.kind.value} {counted(count, 'host')}   plan {plan.id}"]
     scripts = scripts_of(plan)
     for host in plan.hosts:
         lines += ["", f"{host.host}   now: {clean(host.now) or host.state.value}", *_host_lines(host, scripts)]

@@ -219,7 +219,8 @@ def _links(values: _Values) -> Iterator[Item]:
         yield Item("NVLink", ABSENT)
     else:
         down = active is not None and total is not None and active < total
-        text = f"{ABSENT if active is None else active} of {ABSENT if total is None else total} links up"
+        links = "link" if total == 1 else "links"
+        text = f"{ABSENT if active is None else active} of {ABSENT if total is None else total} {links} up"
         yield Item("NVLink", text, f"{total - active} down" if down else "", "warn" if down else "")
     yield item("NVLink sends", values["nvlink_tx_bytes_per_second"], _rate)
     yield item("NVLink receives", values["nvlink_rx_bytes_per_second"], _rate)

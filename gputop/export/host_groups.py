@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 
 from gputop.catalog import format as show
 from gputop.catalog.format import ABSENT
-from gputop.catalog.text import clean, short_model
+from gputop.catalog.text import clean, counted, short_model
 from gputop.domain.host import Host
 from gputop.domain.link import LinkState
 from gputop.domain.reading import Frame
@@ -140,13 +140,13 @@ def _agent(host: Host, frame: Frame | None, as_of: datetime) -> Item:
 def _device_sums(frame: Frame | None) -> Iterator[Item]:
     states = (frame.column("state") or ["ok"] * len(frame.devices)) if frame else []
     alive = [state == "ok" for state in states]
-    every = f"of {len(alive)} GPUs"
+    every = f"of {counted(len(alive), 'GPU')}"
 
     def column(metric: str) -> list[float]:
         return list(known(frame.column(metric), alive)) if frame else []
 
     def told(values: list[float]) -> str:
-        return every if len(values) == len(alive) else f"of {len(values)} of {len(alive)} GPUs"
+        return every if len(values) == len(alive) else f"of {len(values)} of {counted(len(alive), 'GPU')}"
 
     use, power, heat = (column(name) for name in ("utilization_percent", "power_watts", "temperature_celsius"))
     yield item("GPUs", sum(use) / len(use) if use else None, percent, f"mean {told(use)}")

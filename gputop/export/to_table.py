@@ -14,6 +14,7 @@ from gputop.catalog import format as show
 from gputop.catalog.text import clean, cut, pad, short_model
 from gputop.domain.host import Host
 from gputop.domain.link import SEVERITY, TROUBLE, LinkState
+from gputop.domain.plural import counted
 from gputop.domain.reading import Frame
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
@@ -101,22 +102,18 @@ def _summary(fleet: Fleet, zone: tzinfo | None) -> list[list[tuple[str, str]]]:
     worst_first = sorted(counts, key=lambda state: -SEVERITY[state])
     when = fleet.as_of.astimezone(zone)
     sums = totals(fleet)
-    first = [(f"{_counted(len(fleet.hosts), 'host')} ", "strong")]
+    first = [(f"{counted(len(fleet.hosts), 'host')} ", "strong")]
     for state in worst_first:
         first += [(f"  {_sign(state)}", _style(state)), (f" {counts[state]} {state.value}", "")]
     first.append((f"   {when:%Y-%m-%d %H:%M:%S %Z}", "dim"))
     unit = show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes, width=24)
     second = [
-        (f"{_counted(sums.devices, 'GPU')} ", "strong"),
+        (f"{counted(sums.devices, 'GPU')} ", "strong"),
         (f"  {sums.devices_busy} busy  {sums.devices_idle} idle  {sums.devices_unknown} unknown", ""),
         (f"   memory {unit}   power {show.watts(sums.power_watts)}", ""),
     ]
     problems = [[(clean(problem.summary), "bad")] for problem in fleet.problems]
     return [first, second, *problems]
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _host_lines(host: Host, text: str) -> list[list[tuple[str, str]]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 
 from gputop.catalog import format as show
-from gputop.catalog.text import clean
+from gputop.catalog.text import clean, counted
 from gputop.catalog.words import ACT_STATES, ADMIN_STATES, POD_FATES, POWER_STATES
 from gputop.domain.action import Block, HostActState
 from gputop.domain.instance import Instance, PowerState
@@ -91,7 +91,7 @@ def _left(job: Job, as_of: datetime, zone: tzinfo | None) -> str:
     """`2 GPUs, since 09:12:00, 5 h 02 left, on 4 nodes`."""
     parts = []
     if job.gpus is not None:
-        parts.append(f"{job.gpus} {'GPU' if job.gpus == 1 else 'GPUs'}")
+        parts.append(counted(job.gpus, "GPU"))
     if job.started_at is not None:
         parts.append(f"since {show.clock_time(job.started_at, as_of, zone)}")
     if job.ends_at is not None:
@@ -106,7 +106,7 @@ def _pods(node: NodeState) -> Iterator[Item]:
     if node.scheduler == "kubernetes" and node.block is None and not node.pods:
         yield Item("pods", "none")
     for number, pod in enumerate(node.pods):
-        gpus = f"{pod.gpus} {'GPU' if pod.gpus == 1 else 'GPUs'}" if pod.gpus else ""
+        gpus = counted(pod.gpus, "GPU") if pod.gpus else ""
         words = [f"{pod.namespace}/{pod.name}", pod.user, gpus, pod.owner]
         note = ", ".join([POD_FATES[pod.fate], *pod.concerns, *pod.claims])
         tone: Tone = "warn" if pod.fate is PodFate.NEEDS_CONSENT else ""

@@ -11,6 +11,7 @@ from msgspec import structs
 from gputop.domain.event import EndpointResolved, FrameReceived, HostsChanged, LinkChanged, SourceEvent, SourceFailed
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.link import TROUBLE, Link, LinkChange, LinkState
+from gputop.domain.plural import counted
 from gputop.domain.problem import INFORMATIONAL, Problem, ProblemKind
 from gputop.domain.reading import DeviceEvent, Frame
 from gputop.fleet.fleet import Fleet
@@ -187,7 +188,7 @@ def _identity(event: DeviceEvent) -> tuple[object, ...]:
 def _devices_missing(count: int, expected: int) -> Problem:
     return Problem(
         kind=ProblemKind.DEVICES_MISSING,
-        summary=f"{count} devices, {expected} expected",
+        summary=f"{counted(count, 'device')}, {expected} expected",
         hint="look for Xid 79 in the kernel log and at lspci; reboot, or replace the device",
     )
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from gputop.configfile import ConfigProblem, Document, Keys, contents, did_you_mean, parse
+from gputop.configfile import ConfigProblem, Document, Keys, contents, did_you_mean, parse_what_is_right
 from gputop.domain.host import HostKeyPolicy, HostSpec
-from gputop.inventory.expand import LIMIT, BadPattern, expand, fold
+from gputop.domain.plural import counted
+from gputop.inventory.expand import LIMIT, BadPattern, expand, fold, split
 from gputop.inventory.layer import Layer, read_layer
 from gputop.inventory.policy import PREFIX, take_policy
 from gputop.inventory.schema import HostEntry, HostKeys, InventoryFile
@@ -39,6 +40,24 @@ class _Listed(Struct):
         return self.defaults.values | self.own.values, self.defaults.labels | self.own.labels
 
 
+class _Gaps(Struct):
+    """What could not be understood of the files: nothing is said about it."""
+
+    stems: list[str] = []
+    """How the names of hosts begin that are listed and not known, in lower case; an empty one: no matter how."""
+    is_whole: bool = True
+
+    def lose(self, pattern: str) -> None:
+        """The hosts that `pattern`, which is no good one, is to stand for."""
+        self.is_whole = False
+        for part in split(pattern):
+            found = re.match(r"[\w.-]*", part.lower())
+            self.stems.append(found[0] if found else "")
+
+    def may_hold(self, name: str) -> bool:
+        return any(name.lower().startswith(stem) for stem in self.stems)
+
+
 class _Group(Struct):
     """A group, united over all files."""
 
@@ -58,19 +77,23 @@ def load(
     """
     problems: list[ConfigProblem] = []
     hosts: dict[str, _Listed] = {}
-    documents: list[Document[InventoryFile]] = []
+    gaps = _Gaps()
+    documents: list[tuple[Path, Document[InventoryFile]]] = []
     for path in paths:
-        document = _read(path)
-        if isinstance(document, list):
-            problems += document
+        document, bad = _read(path)
+        problems += bad
+        gaps.is_whole &= not bad
+        if document is None:
+            gaps.stems.append("")
             continue
-        documents.append(document)
-        problems += _list_hosts(document, path.parent, hosts)
-    if problems:  # a file that was not understood makes every reference to its hosts look wrong
-        return problems
+        documents.append((path, document))
+        problems += _list_hosts(document, path.parent, hosts, gaps)
     groups: dict[str, _Group] = {}
-    for path, document in zip(paths, documents, strict=True):
-        problems += _unite_groups(document, path.parent, hosts, groups)
+    for path, document in documents:
+        problems += _unite_groups(document, path.parent, hosts, groups, gaps)
+    problems += _unknown_vias([*hosts.values()], groups, gaps)
+    if not gaps.is_whole:  # where something is left out, what is said of hosts may look contradictory
+        return _in_order(problems, paths)
     memberships: dict[str, list[str]] = {}
     for name, group in groups.items():
         for member in group.members:
@@ -79,23 +102,32 @@ def load(
     defaults: dict[str, Any] = {"interval_seconds": default_interval_seconds, "host_keys": default_host_keys}
     specs = [_resolve(listed, memberships.get(key, []), groups, defaults, conflicts) for key, listed in hosts.items()]
     problems += conflicts.values()
-    problems += _unknown_vias([*hosts.values()], groups)
     problems += _jump_loops(specs, hosts)
     if problems:
-        return problems
+        return _in_order(problems, paths)
     members = {name: tuple(hosts[key].name for key in group.members) for name, group in groups.items()}
     return Inventory(specs=tuple(specs), groups=members, files=tuple(str(path) for path in paths))
 
 
-def _read(path: Path) -> Document[InventoryFile] | list[ConfigProblem]:
+def _in_order(problems: Sequence[ConfigProblem], paths: Sequence[Path]) -> list[ConfigProblem]:
+    """As they stand in the files; those of whole files first."""
+    order = {str(path): position for position, path in enumerate(paths)}
+    return sorted(problems, key=lambda problem: (order[problem.file], problem.line or 0, problem.column or 0))
+
+
+def _read(path: Path) -> tuple[Document[InventoryFile] | None, list[ConfigProblem]]:
+    """What is right in a file, and what is wrong."""
     data = contents(path)
     if isinstance(data, ConfigProblem):
-        return [data]
-    document = parse(data, InventoryFile, file=str(path), title=_title)
-    if isinstance(document, list) and re.search(rb"(?m)^all:\s*$", data):
+        return None, [data]
+    document, problems = parse_what_is_right(
+        data, InventoryFile, file=str(path), title=_title, gaps=lambda keys: keys[-1:] == ("hosts",)
+    )
+    if problems and re.search(rb"(?m)^all:\s*$", data):
         hint = "name gputop's own with --inventory FILE or $GPUTOP_INVENTORY"
-        return [ConfigProblem(str(path), None, None, "this is an Ansible inventory, which gputop does not read", hint)]
-    return document
+        summary = "this is an Ansible inventory, which gputop does not read"
+        return None, [ConfigProblem(str(path), None, None, summary, hint)]
+    return document, problems
 
 
 def _title(keys: Keys, values: Mapping[str, str]) -> str:
@@ -111,25 +143,34 @@ def _title(keys: Keys, values: Mapping[str, str]) -> str:
     return "the inventory"
 
 
-def _list_hosts(document: Document[InventoryFile], folder: Path, hosts: dict[str, _Listed]) -> list[ConfigProblem]:
+def _list_hosts(
+    document: Document[InventoryFile], folder: Path, hosts: dict[str, _Listed], gaps: _Gaps
+) -> list[ConfigProblem]:
     """Add the hosts of one file to `hosts`, by name in lower case."""
     defaults, problems = read_layer(document.value.defaults or HostKeys(), document, ("defaults",), folder)
+    gaps.is_whole &= not problems
     nothing = Layer({}, {}, document, ())
     for position, entry in enumerate(document.value.hosts or ()):
         place: Keys = ("hosts", position)
+        if entry is None:  # its problem is told
+            gaps.lose("")
+            continue
         own = nothing
         pattern = entry
         if isinstance(entry, HostEntry):
             pattern = entry.name
             own, bad = read_layer(entry, document, place, folder)
             problems += bad
+            gaps.is_whole &= not bad
             place = (*place, "name")
         names = expand(str(pattern))
         if isinstance(names, BadPattern):
             problems.append(document.problem(place, names.summary, names.hint))
+            gaps.lose(str(pattern))
             continue
         if len(hosts) + len(names) > LIMIT:
             problems.append(document.problem(place, f'with "{pattern}" the inventory has more than {LIMIT:,} hosts'))
+            gaps.lose("")
             return problems
         twice = []
         for name, layer in zip(names, _address_each(own, names, problems), strict=True):
@@ -165,7 +206,8 @@ def _address_each(own: Layer, names: Sequence[str], problems: list[ConfigProblem
     if isinstance(addresses, BadPattern):
         problems.append(own.document.problem(place, addresses.summary, addresses.hint))
     elif len(addresses) != len(names):
-        summary = f'"{address}" stands for {len(addresses)} addresses, the name for {len(names)} hosts'
+        summary = f'"{address}" stands for {counted(len(addresses), "address", "addresses")}, '
+        summary += f"the name for {counted(len(names), 'host')}"
         problems.append(own.document.problem(place, summary))
     else:
         return [Layer(own.values | {"address": each}, own.labels, own.document, own.keys) for each in addresses]
@@ -173,7 +215,11 @@ def _address_each(own: Layer, names: Sequence[str], problems: list[ConfigProblem
 
 
 def _unite_groups(
-    document: Document[InventoryFile], folder: Path, hosts: Mapping[str, _Listed], groups: dict[str, _Group]
+    document: Document[InventoryFile],
+    folder: Path,
+    hosts: Mapping[str, _Listed],
+    groups: dict[str, _Group],
+    gaps: _Gaps,
 ) -> list[ConfigProblem]:
     """Add the groups of one file to `groups`."""
     problems = []
@@ -187,7 +233,7 @@ def _unite_groups(
         group = groups.setdefault(name, _Group([], {}))
         group.layers.append(layer)
         for position, pattern in enumerate(entry.hosts):
-            members = _members(pattern, hosts)
+            members = _members(pattern, hosts, gaps) if pattern is not None else []
             if isinstance(members, BadPattern):
                 problems.append(document.problem((*place, "hosts", position), members.summary, members.hint))
             else:
@@ -195,16 +241,16 @@ def _unite_groups(
     return problems
 
 
-def _members(pattern: str, hosts: Mapping[str, _Listed]) -> list[str] | BadPattern:
+def _members(pattern: str, hosts: Mapping[str, _Listed], gaps: _Gaps) -> list[str] | BadPattern:
     """The hosts of a group's line, in lower case."""
     if pattern.startswith("@"):
         return BadPattern(f'"{pattern}": a group lists hosts, not groups', "list its hosts")
     names = expand(pattern)
     if isinstance(names, BadPattern):
         return names
-    unknown = [name for name in names if name.lower() not in hosts]
+    unknown = [name for name in names if name.lower() not in hosts and not gaps.may_hold(name)]
     if not unknown:
-        return [name.lower() for name in names]
+        return [name.lower() for name in names if name.lower() in hosts]
     shown = f'"{pattern}"' if len(unknown) == len(names) else f'"{fold(unknown)}" of "{pattern}"'
     near = did_you_mean(unknown[0], [listed.name for listed in hosts.values()])
     return BadPattern(f'{shown} is not listed under "hosts"', near or 'add it to "hosts"')
@@ -271,7 +317,7 @@ _FILE_KEY = {"interval_seconds": "interval"}
 """Fields of `HostSpec` that the file calls otherwise."""
 
 
-def _unknown_vias(listed: Sequence[_Listed], groups: Mapping[str, _Group]) -> list[ConfigProblem]:
+def _unknown_vias(listed: Sequence[_Listed], groups: Mapping[str, _Group], gaps: _Gaps) -> list[ConfigProblem]:
     """Hosts on which a scheduler is asked, and that are not listed."""
     names = [host.name for host in listed]
     layers = [layer for host in listed for layer in (host.own, host.defaults)]
@@ -279,7 +325,7 @@ def _unknown_vias(listed: Sequence[_Listed], groups: Mapping[str, _Group]) -> li
     problems = []
     for layer in {id(layer): layer for layer in layers}.values():
         via = getattr(layer.values.get("scheduler"), "via", None)
-        if via is not None and via not in names:
+        if via is not None and via not in names and not gaps.may_hold(via):
             hint = did_you_mean(via, names) or 'add it to "hosts"'
             place = (*layer.keys, "scheduler", "via")
             problems.append(layer.document.problem(place, f'"{via}" is not listed under "hosts"', hint))

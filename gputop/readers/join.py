@@ -32,6 +32,15 @@ def join(samples: Sequence[Sample]) -> Sample:
     return made
 
 
+def renumber(samples: Sequence[Sample], table: Sample) -> None:
+    """Give devices the indices that they have in `table`, of the same machine: other outputs of nvidia-smi only list
+    those that answer, and do not number them."""
+    for row in (row for sample in samples for row in sample["devices"]):
+        for known in table["devices"]:
+            if row.get("pci_bus_id") and known.get("pci_bus_id") and same_bus(known["pci_bus_id"], row["pci_bus_id"]):
+                row["index"] = known["index"]
+
+
 def settled(sample: Sample) -> Sample:
     """`sample` with one row a device: an output that is there twice tells of the same devices again, in newer words."""
     rows: list[Row] = []

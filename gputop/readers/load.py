@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from gputop.domain.problem import ProblemKind
 from gputop.readers import archive, recognize
-from gputop.readers.join import join
+from gputop.readers.join import join, renumber
+from gputop.readers.own_bundle import TABLE, BundledHost, taken_apart
 from gputop.readers.text import plain
 from gputop.remote.sample import Sample, new_sample, problem
 
@@ -50,7 +51,8 @@ def unique(recordings: Iterable[Recording]) -> list[Recording]:
 
 def _read(name: str, files: list[archive.Found], tool: str | None, *, searched: bool) -> tuple[list[Recording], int]:
     searched = searched or len(files) != 1 or files[0].name != name.removesuffix(".gz")
-    recordings = []
+    hosts, files = taken_apart(files)
+    recordings = [Recording(host.name, _bundled(host, tool)) for host in hosts]
     for found in files:
         sample = _sample(found, tool, searched=searched)
         if sample is not None:
@@ -62,7 +64,34 @@ def _read(name: str, files: list[archive.Found], tool: str | None, *, searched: 
         )
         recordings.append(Recording(name, sample))
         return recordings, 0
-    return recordings, len(files) - len(recordings)
+    return recordings, len(files) - (len(recordings) - len(hosts))
+
+
+def _bundled(host: BundledHost, tool: str | None) -> Sample:
+    """All that the tools say of one host of a bundle."""
+    asked = [(found, _sample(found, tool, searched=True)) for found in host.files]
+    read = [(found, sample) for found, sample in asked if sample is not None]
+    samples = [sample for _, sample in read]
+    tables = [sample for found, sample in read if found.name.endswith("/" + TABLE)]
+    telling = [sample for sample in samples if not _has_only_failed(sample)]
+    if tables:
+        renumber(telling, tables[0])
+    sample = join(telling or samples) if samples else new_sample("file")
+    for key, value in host.facts.items():
+        sample["facts"].setdefault(key, value)
+    if host.silence is not None:
+        summary = f"it did not answer when the bundle was made: {host.silence}"
+        sample["problems"].append(problem(ProblemKind.UNREADABLE_FILE.value, summary, None, None))
+    elif not samples:
+        summary = "the bundle has no output of a known tool of it"
+        sample["problems"].append(problem(ProblemKind.UNREADABLE_FILE.value, summary, recognize.looked_for(), None))
+    return sample
+
+
+def _has_only_failed(sample: Sample) -> bool:
+    """A side question that a tool of that version does not know says nothing of the host."""
+    kinds = {found["kind"] for found in sample["problems"]}
+    return kinds == {ProblemKind.TOOL_FAILED.value} and not sample["devices"] and not sample["events"]
 
 
 def _sample(found: archive.Found, tool: str | None, *, searched: bool) -> Sample | None:

@@ -13,6 +13,7 @@ import asyncssh
 from msgspec.structs import replace
 
 from gputop.domain.link import LinkFailure, LinkState
+from gputop.domain.plural import counted
 from gputop.domain.problem import Problem, ProblemKind
 
 DETAIL_CHARS = 2000
@@ -148,7 +149,7 @@ def classify(error: BaseException, attempt: Attempt) -> LinkFailure:
             return _failure(
                 LinkState.AUTH_FAILED,
                 ProblemKind.AUTH_REFUSED,
-                f"{attempt.address} ended the login after {attempt.keys_offered} keys",
+                f"{attempt.address} ended the login after {counted(attempt.keys_offered, 'key')}",
                 detail=error.reason,
                 hint="too many keys for this server: name the right one (identity:, or IdentitiesOnly in ssh_config)",
             )
@@ -285,12 +286,13 @@ def refused(attempt: Attempt) -> LinkFailure:
             detail=said,
             hint=f"check the path and the rights of the file{agent}",
         )
-    tried = f"{attempt.keys_offered} key{'' if attempt.keys_offered == 1 else 's'}"
     offered = ", ".join(dict.fromkeys(attempt.asked)) or "no method that gputop has"
     return _failure(
         LinkState.AUTH_FAILED,
         ProblemKind.AUTH_REFUSED,
-        f"{attempt.target} refused {tried}" if attempt.keys_offered else f"no key to offer to {attempt.target}",
+        f"{attempt.target} refused {counted(attempt.keys_offered, 'key')}"
+        if attempt.keys_offered
+        else f"no key to offer to {attempt.target}",
         detail="\n".join([f"the server takes: {offered}", said]),
         hint=f"is this the right user and key? ssh-copy-id{_port(attempt)} puts your key there{agent}",
     )

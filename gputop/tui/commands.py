@@ -132,11 +132,12 @@ def with_keymap(commands: Iterable[Command], keymap: Mapping[str, str]) -> tuple
     )
 
 
-def keymap_errors(keymap: Mapping[str, str], commands: Iterable[Command] = COMMANDS) -> list[str]:
-    """What is wrong with the user's keymap, one line each: unknown commands, a key given twice in one place."""
+def keymap_errors(keymap: Mapping[str, str], commands: Iterable[Command] = COMMANDS) -> list[tuple[str, str]]:
+    """What is wrong with the user's keymap, each with the id of its entry: unknown commands, a key given twice in one
+    place."""
     commands = tuple(commands)
     known = {command.id for command in commands}
-    errors = [f'keymap: unknown command "{name}"; `gputop keys` lists them' for name in keymap if name not in known]
+    errors = [(name, f'unknown command "{name}"') for name in keymap if name not in known]
     for scope in (Scope.TABLES, Scope.HOST, Scope.ACTIONS):
         owners: dict[str, str] = {}
         for command in with_keymap(commands, keymap):
@@ -145,7 +146,8 @@ def keymap_errors(keymap: Mapping[str, str], commands: Iterable[Command] = COMMA
             for key in command.keys:
                 owner = owners.setdefault(key, command.id)
                 if owner != command.id:
-                    errors.append(f'keymap: "{key}" stands for both {owner} and {command.id}')
+                    entry = max((name for name in keymap if name in (owner, command.id)), key=[*keymap].index)
+                    errors.append((entry, f'"{key}" stands for both {owner} and {command.id}'))
     return list(dict.fromkeys(errors))
 
 

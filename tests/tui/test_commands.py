@@ -39,8 +39,9 @@ def test_every_command_says_what_it_does_in_one_sentence() -> None:
 
 
 def test_a_keymap_with_mistakes_is_refused_in_words() -> None:
-    assert keymap_errors({"fly": "x"}) == ['keymap: unknown command "fly"; `gputop keys` lists them']
-    assert keymap_errors({"help": "o"}) == ['keymap: "o" stands for both help and sort.by']
+    assert keymap_errors({"fly": "x"}) == [("fly", 'unknown command "fly"')]
+    assert keymap_errors({"help": "o"}) == [("help", '"o" stands for both help and sort.by')]
+    assert keymap_errors({"sort.by": "y", "help": "y"})[0] == ("help", '"y" stands for both help and sort.by')
     assert len(keymap_errors({"help": "n"})) == 2  # in the tables, and in pages
 
 

@@ -238,7 +238,9 @@ def _table(hello: Message, rows: Sequence[Row]) -> str:
     lines = ["+" + "-" * 89 + "+", f"| {head:<62} CUDA Version: {facts['cuda_version'] or 'N/A':<10} |", rule]
     for row in rows:
         name = f"{row['index']:>3}  {row['model']}"
-        lines.append(f"| {name:<39} | {row['pci_bus_id']:>19} Off | {row.get('ecc_uncorrected_volatile') or 0:>20} |")
+        mode = "Off" if row.get("persistence_mode") is False else "On"
+        corner = f"{row.get('ecc_uncorrected_volatile') or 0:>20}"
+        lines.append(f"| {name:<35}{mode:>4} | {row['pci_bus_id']:>18} Off | {corner} |")
         if row["state"] != "ok":
             lines += [f"| {'ERR!':<39} | {'GPU is lost':>22} | {'ERR!':>20} |", rule]
             continue

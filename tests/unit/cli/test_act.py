@@ -17,6 +17,7 @@ from gputop.cli.main import COMMANDS, main, parser_for
 from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState
 from gputop.domain.clock import SystemClock
 from gputop.domain.record import AuditEvent, AuditRecord
+from tests.fakes.acts import a_plan, a_request, an_evidence
 from tests.needs import need_root
 
 ACTS = ["drain", "cordon", "resume", "stop", "start", "reboot", "reset", "signal", "power-cap", "message", "ack"]
@@ -167,10 +168,72 @@ def test_an_audit_log_that_is_not_ours_is_not_read_as_such(
     assert main(["audit", "--file", str(kept)]) == 0
 
 
-def test_without_any_act_there_is_nothing_to_tell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit"]) == 0
-    assert main(["actions"]) == 0
-    assert capsys.readouterr().out == ""
+def test_that_there_is_nothing_to_tell_is_said_on_standard_error(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv, words in (("audit", "there is no audit log yet"), ("actions", "no unfinished plans, nothing drained")):
+        assert main([argv]) == 0
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith(words)
+        assert said.err.count("\n") == 1
+
+
+def test_that_no_record_fits_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--host", "nosuch"]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"no record in {log} fits\n")
+    assert main(["audit", "--file", os.devnull]) == 0
+    assert capsys.readouterr() == ("", f"no record in {os.devnull}\n")
+
+
+def test_lines_that_are_no_records_are_counted_and_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = log.read_text().splitlines()[:-1]  # the last one was cut
+    log.write_text("\n".join([whole[0], '{"time": "20', *whole[1:], "", "[]"]) + "\n")
+    assert main(["audit", "--format", "json"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == whole
+    last = len(whole) + 3
+    assert f"3 lines left out, no record can be read there: {log}:2, {log}:{last - 1}, {log}:{last}\n" in said.err
+
+
+def test_an_audit_log_in_a_folder_that_everybody_may_write_to_is_not_read_as_ours(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.parent.chmod(0o777)
+    assert main(["audit"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"everybody may write to {log.parent}" in said.err
+    assert main(["audit", "--file", str(log)]) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["hibernate", "gpu01"], 'did you mean "gputop stop --hibernate"?'),
+        (["undrain", "gpu01"], 'did you mean "gputop resume"?'),
+        (["drain", "a", "--reason", "x", "--for", "2"], "write 30m or 2h"),
+        (["hosts", "--wait", "2", "--check", "a"], "write 10s or 500ms"),
+        (["ack", "a"], "it goes into the audit log\n"),
+        (["drain", "a"], "it goes into the audit log, and to the scheduler or into the marker on the host\n"),
+    ],
+)
+def test_a_hint_fits_what_was_asked(
+    argv: list[str], hint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputop.cli.screen.refusal", lambda: None)
+    assert main(argv) == 2
+    assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--bogus", "--x", "--fast"])
+def test_an_option_that_is_like_no_other_gets_no_guess(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([word])
+    assert "did you mean" not in capsys.readouterr().err
 
 
 def test_the_hint_that_goes_on_with_a_plan_is_the_whole_command() -> None:
@@ -204,3 +267,10 @@ def test_an_act_that_nobody_was_to_wait_for_is_done_when_it_was_asked_for(
         Outcome(host="a", state=OutcomeState(state), host_state=HostActState.UNKNOWN, summary="x") for state in outcomes
     ]
     assert exit_code(found, waited=waited) == code
+
+
+@pytest.mark.parametrize("kind", [ActionKind.CANCEL, ActionKind.REQUEUE])
+def test_a_host_without_a_scheduler_has_no_jobs_to_act_on(kind: ActionKind) -> None:
+    request = a_request(kind, jobs=("7",))
+    (host,) = a_plan(request, an_evidence()).hosts
+    assert [block.summary for block in host.blocks] == [f"it has no scheduler: there is no job to {kind.value}"]

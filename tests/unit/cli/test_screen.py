@@ -100,7 +100,7 @@ def test_the_start_page_leads_to_the_demo_with_the_same_look(monkeypatch: pytest
     ("text", "message"),
     [
         ("theme: nope", 'there is no theme "nope"'),
-        ("keymap: {nope: x}", 'keymap: unknown command "nope"'),
+        ("keymap: {nope: x}", 'settings.yaml:1:10: keymap: unknown command "nope"'),
         ("moose: true", 'settings.yaml:1:1: unknown key "moose" in the settings\n        did you mean "mouse"?'),
     ],
 )

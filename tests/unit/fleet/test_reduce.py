@@ -86,7 +86,7 @@ def test_fewer_devices_than_expected_is_a_problem() -> None:
     spec = a_spec(NAME, expect_devices=2)
     fleet = a_fleet(LinkChanged(host=NAME, link=a_link()), FrameReceived(host=NAME, frame=a_frame()), spec=spec)
     assert linked(fleet) is LinkState.DEGRADED
-    assert [problem.summary for problem in fleet.hosts[NAME].problems] == ["1 devices, 2 expected"]
+    assert [problem.summary for problem in fleet.hosts[NAME].problems] == ["1 device, 2 expected"]
 
 
 def test_a_retry_does_not_hide_the_trouble_and_keeps_its_beginning() -> None:

@@ -217,6 +217,49 @@ def test_a_mistake_is_named_with_its_place(text: str, message: str) -> None:
     assert message in "\n".join(mistakes(text))
 
 
+MANY = """\
+defaults: {usr: ops}
+hosts:
+- gpu[01-6]
+- {name: login1, prot: 22, user: ops}
+- login1
+- 7
+- {name: db1, interval: 1ms}
+- {name: db2, jump: db1, user: [x]}
+groups:
+  a: {hosts: [gpu03, login1, login7, db2, 'x[3-1]', 5]}
+  b: {hosts: [db1], colour: red, user: root}
+  c: {hosts: [db1], user: ann}
+"""
+
+
+def test_every_mistake_that_can_be_known_is_told_at_once() -> None:
+    assert [line.split("\n")[0] for line in mistakes(MANY.replace("- 7\n", ""))] == [
+        'a.yaml:1:12: unknown key "usr" in defaults',
+        'a.yaml:3:3: "gpu[01-6]": both ends of "01-6" need the same number of digits',
+        'a.yaml:4:18: unknown key "prot" in host "login1"',
+        'a.yaml:5:3: host "login1" is listed twice',
+        'a.yaml:6:25: "interval" must be between 100ms and 1h',
+        'a.yaml:7:32: "user" in host "db2" must be a text, not a list',
+        'a.yaml:9:30: "login7" is not listed under "hosts"',
+        'a.yaml:9:43: "x[3-1]": start after end in "3-1"',
+        'a.yaml:9:53: an entry of "hosts" in group "a" must be a text, not 5: YAML reads it as a number',
+        'a.yaml:10:21: unknown key "colour" in group "b"',
+    ]
+
+
+def test_of_hosts_that_a_broken_entry_may_stand_for_nothing_is_said() -> None:
+    assert not any("is not listed" in line for line in mistakes(MANY))
+    assert len(mistakes("hosts: [a\n", "hosts: [b]\ngroups: {g: {hosts: [a, 'x[3-1]']}}\n")) == 2
+
+
+def test_hosts_that_are_listed_twice_hide_no_other_mistake() -> None:
+    text = "hosts: [a, a, {name: b, jump: b}]\ngroups: {g: {hosts: [c]}}\n"
+    assert [line.split(": ", 1)[1].split("\n")[0] for line in mistakes(text)] == [
+        'host "a" is listed twice', 'host "b" is reached through itself (jump: b)', '"c" is not listed under "hosts"',
+    ]  # fmt: skip
+
+
 def test_a_key_without_value_counts_as_absent() -> None:
     assert inventory("defaults:\nhosts: [a]\ngroups:\n").specs == (HostSpec(name="a"),)
 

@@ -90,6 +90,18 @@ def test_the_matrix_and_the_links_and_the_table() -> None:
     assert said("gpu-003", "--help")[1] == 1
 
 
+def test_gputops_own_reader_finds_every_gpu_in_the_table_with_its_number() -> None:
+    for name in ("gpu-001", "gpu-002", "gpu-003"):
+        text, _ = said(name)
+        (recording,), _ = load_bytes("table.txt", text.encode(), None)
+        host = next(host for host in plan(SEED, HOSTS) if host.name == name)
+        devices = hello(host, AT.timestamp())["devices"]
+        rows = recording.sample["devices"]
+        assert [(row["index"], row["pci_bus_id"]) for row in rows] == list(
+            zip(devices["index"], devices["pci_bus_id"], strict=True)
+        )
+
+
 async def test_it_is_run_over_ssh_like_any_tool() -> None:
     with start_demo(6, SEED, frozen_at=AT) as demo:
         runner, transport = wiring.make_runner(demo.specs)
