@@ -33,9 +33,13 @@ class Head:
     shown: int = 0
     """Rows that the filter lets through."""
     marks: int = 0
+    hidden: int = 0
+    """Marked rows that the filter hides."""
     paused_seconds: float | None = None
     mode: Span = ("read-only", "dim")
     """Whether acts are allowed."""
+    is_mode_above: bool = False
+    """There is no room for a footer: the mode stands in the header."""
     acts: int = 0
     """Acts that are under way."""
     waiting: str = ""
@@ -112,8 +116,12 @@ def _badges(head: Head) -> Spans:
     if head.unfinished:
         spans += [(f" {head.unfinished} unfinished: 9 ", "badge"), (" ", "text")]
     if head.marks:
-        spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
+        spans += [(_marked(head), "badge"), (" ", "text")]
     return tuple(spans)
+
+
+def _marked(head: Head) -> str:
+    return f" {head.marks} marked, {head.hidden} hidden " if head.hidden else f" {head.marks} marked "
 
 
 def _states_line(fleet: Fleet, head: Head, look: Look, width: int, sums: Totals | None = None) -> Spans:
@@ -196,35 +204,42 @@ def _short_sums(sums: Totals, head: Head, width: int) -> Spans:
 
 
 def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) -> Spans:
-    paused: Spans = ((" PAUSED ", "badge"), (" ", "text")) if head.paused_seconds is not None else ()
-    if head.waiting:
-        paused += ((f" {head.waiting.split()[0]}? ", "badge"), (" ", "text"))
-    if head.leases_over:
-        paused += ((f" {head.leases_over} over ", "badge"), (" ", "text"))
-    if head.unfinished:
-        paused += ((f" {head.unfinished} unfinished: 9 ", "badge"), (" ", "text"))
+    """What keys would act on, and whether they may, stays longest."""
+    gap: Span = (" ", "text")
     busy: Spans = ((f"{sums.devices_busy}/{sums.devices}", "strong"), (" busy  ", "dim"))
-    right: Spans = (*paused, *busy, data_age(fleet, words=False))
+    waiting = f" {head.waiting.split()[0]}? " if head.waiting else ""
+    parts: list[tuple[int, Spans]] = [
+        (1, ((" PAUSED ", "badge"), gap) if head.paused_seconds is not None else ()),
+        (3, ((waiting, "badge"), gap) if waiting else ()),
+        (5, ((f" {head.leases_over} over ", "badge"), gap) if head.leases_over else ()),
+        (4, ((f" {head.unfinished} unfinished: 9 ", "badge"), gap) if head.unfinished else ()),
+        (0, ((_marked(head), "badge"), gap) if head.marks else ()),
+        (0, (head.mode, gap) if head.is_mode_above else ()),
+        (7, busy),
+        (6, (data_age(fleet, words=False),)),
+    ]
     left = states(fleet, words=False)
-    if width_of(left) + width_of(right) >= width:
-        right = (*paused, data_age(fleet, words=False))
-    return spread(left, right, width)
+    for rank in range(7, 1, -1):
+        if width_of(left) + sum(width_of(part) for _, part in parts) < width:
+            break
+        parts = [(own, part) for own, part in parts if own < rank]
+    return spread(left, tuple(span for _, part in parts for span in part), width)
 
 
 def table_header(placed: Iterable[Placed], sort: str, descending: bool, look: Look, width: int) -> Spans:
-    """Titles over their columns; the sorted one carries its direction."""
+    """Titles over their columns; the sorted one carries its direction, where there is no room in the gap behind it."""
     spans: list[Span] = []
     x = 0
     for item in placed:
-        column = item.column
+        column, cells = item.column, item.width
         sorted_by = column.id == sort and bool(column.title)
         title = column.title
         if sorted_by:
-            mark = "▼" if descending else "▲"
-            title = (title if len(title) < item.width else title[: item.width - 1]) + mark
+            title += "▼" if descending else "▲"
+            cells += int(len(title) == cells + 1)
         spans.append((" " * (item.x - x), "dim"))
-        spans += fit(((title, "accent" if sorted_by else "dim"),), item.width, right=column.right)
-        x = item.x + item.width
+        spans += fit(((title, "accent" if sorted_by else "dim"),), cells, right=column.right)
+        x = item.x + cells
     return look.plain(fit(tuple(spans), width))
 
 

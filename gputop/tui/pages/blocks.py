@@ -46,8 +46,8 @@ class Board:
         self.lines.append(((" ", "text"),))
 
     def add_row(self, columns: Sequence[Column], row: Row, look: Look, width: int, names: int) -> None:
-        """A table of one row; `names`: cells that its name gets."""
-        lines = table(columns, [row], look, width, names=names)
+        """A table of one row, clear of the right edge; `names`: cells that its name gets."""
+        lines = table(columns, [row], look, width - 1, names=names)
         self.places.append((len(self.lines) + 1, row))
         self.lines += lines
 

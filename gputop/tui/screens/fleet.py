@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -17,7 +18,7 @@ from gputop.tui.actions_page import mark_text
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
-from gputop.tui.draw import Spans, remote, spread
+from gputop.tui.draw import Spans, fit, remote, spread
 from gputop.tui.rows import Key, reason
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import LogScreen, RowScreen
@@ -75,9 +76,9 @@ class FleetScreen(CommandScreen):
 
     def draw(self) -> None:
         width, height = self.size
-        fits = width >= LEAST_WIDTH and height >= LEAST_HEIGHT
+        fits, has_footer = self._room()
         lines = header_height(width, height)
-        for name, shown in (("titles", fits), ("table", fits), ("footer", fits and height > 10)):
+        for name, shown in (("titles", fits), ("table", fits), ("footer", has_footer)):
             self.query_one(f"#{name}").display = shown
         fleet = self.gputop.fleet
         wants_reason = len(fleet.hosts) > REASONS_UP_TO_HOSTS or bool(fleet.problems or self.gputop.look.acts)
@@ -85,6 +86,12 @@ class FleetScreen(CommandScreen):
         bar = self.query_one("#header", Lines)
         bar.styles.height = lines if fits else max(1, height)
         self._draw_table(is_own_doing=False)
+
+    def _room(self) -> tuple[bool, bool]:
+        """Whether there is room for a table, and for a footer."""
+        width, height = self.size
+        fits = width >= LEAST_WIDTH and height >= LEAST_HEIGHT
+        return fits, fits and height > 10
 
     def _draw_table(self, *, is_own_doing: bool = True) -> None:
         """`is_own_doing`: the user changed what is shown, so that nobody wonders where a row went."""
@@ -100,17 +107,18 @@ class FleetScreen(CommandScreen):
         """The lines around the table."""
         fleet, look = self.gputop.fleet, self.gputop.look
         width, height = self.size
-        head = self.gputop.head(self)
+        fits, has_footer = self._room()
+        head = replace(self.gputop.head(self), is_mode_above=height == 1 if not fits else not has_footer)
         if self._summed is not fleet:
             self._summed, self._totals = fleet, totals(fleet)
         lines = header(fleet, self._totals, head, look, width, height)
-        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-            lines += [(("pane too small"[: max(0, width)], "faint"),)]
+        if not fits:
+            lines += [fit((head.mode,), width), fit((("pane too small", "faint"),), width)]
         self.query_one("#header", Lines).show(lines)
         state = self.state
         titles = table_header(self.table.placed, state.sort, state.descending, look, width)
         self.query_one("#titles", Lines).show([titles])
-        self.query_one("#reason", Lines).show([look.plain(self._reason(fleet))])
+        self.query_one("#reason", Lines).show([look.plain(fit(self._reason(fleet), width))])
         self.query_one("#footer", Lines).show([self._footer(fleet, width)])
 
     def _reason(self, fleet: Fleet) -> Spans:
@@ -273,6 +281,16 @@ class FleetScreen(CommandScreen):
 
     def gone(self) -> int:
         return len(self.state.marks) - len(self.meant()) if self.state.marks else 0
+
+    def hidden(self) -> int:
+        if not self.state.marks or self._passes is None:
+            return 0
+        shown = {row.key for row in self.table.rows}
+        return sum(row.key not in shown for row in self.state.store.rows(self.gputop.fleet)
+                   if row.key in self.state.marks)  # fmt: skip
+
+    def forget_marks(self) -> None:
+        self.do_mark_clear()
 
     # --- rows -----------------------------------------------------------------------------------------------
 
