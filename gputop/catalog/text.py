@@ -63,6 +63,14 @@ def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") ->
     return fill + short if right else short + fill
 
 
+def ascii_degrees(text: str) -> str:
+    """` 66 C` for `66 °C`: in ASCII, as wide as before, and flush right."""
+    return _DEGREES.sub(r" \1 C", text)
+
+
+_DEGREES = re.compile(r"(\d+) °C")
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 host`, `2 hosts`; `many`: where its plural is another one."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

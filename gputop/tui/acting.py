@@ -284,7 +284,7 @@ class Acting(Navigator):
         self.run_worker(ask())
 
     def _open(self, request: ActionRequest) -> None:
-        """The plan of an act on what is marked in the screen in front; once it is confirmed, the marks are done with."""
+        """The plan of an act on what is marked; once it is confirmed, the marks are done with."""
         screen = next(one for one in reversed(self.screen_stack) if isinstance(one, CommandScreen))
         hidden = screen.hidden()
 

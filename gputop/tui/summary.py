@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gputop.catalog import format as show
-from gputop.domain.link import SEVERITY
+from gputop.domain.link import SEVERITY, LinkState
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import Totals
 from gputop.tui.columns import Placed
 from gputop.tui.commands import Command, key_sign
 from gputop.tui.draw import Span, Spans, fit, remote, shares, spread, width_of
-from gputop.tui.look import SIGNS, WORDS, Look
+from gputop.tui.look import SHORT_WORDS, SIGNS, WORDS, Look
 from gputop.tui.views import VIEWS, View
 
 
@@ -73,18 +73,18 @@ def header(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int, heigh
     return [look.plain(line) for line in lines]
 
 
-def states(fleet: Fleet, *, words: bool) -> Spans:
-    """`✕ 1 unreachable  ▲ 2 degraded  ● 20 ok`, worst first."""
+def states(fleet: Fleet, words: Mapping[LinkState, str] | None = None) -> Spans:
+    """`✕ 1 unreachable  ▲ 2 degraded  ● 20 ok`, worst first; without `words` the signs alone."""
     counts = Counter(host.link.state for host in fleet)
     spans: list[Span] = []
-    if not words:
+    if words is None:
         signs: dict[Span, int] = {}
         for state in sorted(counts, key=lambda state: -SEVERITY[state]):
             signs[SIGNS[state]] = signs.get(SIGNS[state], 0) + counts[state]
         return tuple((f"{sign}{count} ", name) for (sign, name), count in signs.items())
     for state in sorted(counts, key=lambda state: -SEVERITY[state]):
         sign, name = SIGNS[state]
-        spans += [(f"{sign} {counts[state]} ", name), (f"{WORDS[state]}   ", "text" if name == "bad" else "dim")]
+        spans += [(f"{sign} {counts[state]} ", name), (f"{words[state]}   ", "text" if name == "bad" else "dim")]
     return tuple(spans)
 
 
@@ -138,9 +138,12 @@ def _states_line(fleet: Fleet, head: Head, look: Look, width: int, sums: Totals 
     if sums is not None and fleet.hosts:
         known = (show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes), show.watts(sums.power_watts))
         more = tuple((f"{text}   ", "strong") for text in known if text != show.ABSENT)
-    left: Spans = (*brand, ("   ", "text"), *states(fleet, words=True))
-    if width_of(left) + width_of(more) + width_of(right) >= width:
-        left = (*brand, ("  ", "text"), *states(fleet, words=False))
+    for words in (WORDS, SHORT_WORDS):
+        left: Spans = (*brand, ("   ", "text"), *states(fleet, words))
+        if width_of(left) + width_of(more) + width_of(right) < width:
+            break
+    else:
+        left = (*brand, ("  ", "text"), *states(fleet))
     while more and width_of(left) + width_of(more) + width_of(right) >= width:
         more = more[1:]
     right = (*more, *right)
@@ -175,6 +178,16 @@ def _tabs(head: Head) -> Spans:
     for number, view in enumerate(VIEWS.values(), 1):
         spans.append((f" {number} {view.title} ", "tab-on" if view.id == head.view else "tab"))
     return (*spans, (" 9 Actions ", "tab"))
+
+
+def tab_at(head: Head, x: int) -> str | None:
+    """The view whose tab is at cell `x` of the line with tabs."""
+    end = 0
+    for (text, _), place in zip(_tabs(head), (None, *VIEWS, "actions"), strict=True):
+        end += len(text)
+        if x < end:
+            return place
+    return None
 
 
 def _sorting(head: Head) -> Spans:
@@ -218,7 +231,7 @@ def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) ->
         (7, busy),
         (6, (data_age(fleet, words=False),)),
     ]
-    left = states(fleet, words=False)
+    left = states(fleet)
     for rank in range(7, 1, -1):
         if width_of(left) + sum(width_of(part) for _, part in parts) < width:
             break

@@ -51,9 +51,7 @@ async def test_whether_acts_are_allowed_can_be_read_at_every_size(
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24), (40, 10)], ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_marked_rows_that_the_filter_hides_are_counted(
-    size: tuple[int, int], make: Callable[..., Stage]
-) -> None:
+async def test_marked_rows_that_the_filter_hides_are_counted(size: tuple[int, int], make: Callable[..., Stage]) -> None:
     stage = make()
     async with stage.app.run_test(size=size) as pilot:
         await pilot.pause()

@@ -91,6 +91,10 @@ def group_panel(group: Group, look: Look, width: int) -> list[Spans]:
     if group.is_absent:
         words: Spans = ((f" {group.title}", "strong"), (f"  {group.absence}", "dim"))
         return [look.plain(fit(words, width))]
+    if look.ascii_only:
+        group = group._replace(items=tuple(one._replace(text=one.text.replace("°C", "C"),
+                                                        note=one.note.replace("°C", "C"))
+                                           for one in group.items))  # fmt: skip
     inner = width - 4 if width >= LEAST_FRAME else width
     labels = min(LABEL_WIDTH, max(cell_len(item.label) for item in group.items))
     if inner - labels < LEAST_TEXT_WIDTH:

@@ -19,10 +19,10 @@ from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
 from gputop.tui.draw import Spans, fit, remote, spread
-from gputop.tui.rows import Key, reason
+from gputop.tui.rows import Key, reason, row_name
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import LogScreen, RowScreen
-from gputop.tui.summary import footer, header, header_height, table_header
+from gputop.tui.summary import footer, header, header_height, tab_at, table_header
 from gputop.tui.views import VIEWS
 from gputop.tui.widgets.fleet_table import FleetTable, TableState
 from gputop.tui.widgets.painted import Lines
@@ -100,8 +100,10 @@ class FleetScreen(CommandScreen):
         lost, self.table.lost_row = self.table.lost_row, None
         if lost is not None and not is_own_doing:
             now = self.table.cursor_row
-            where = f"; the cursor is on {' '.join(now.key)} now" if now is not None else ""
-            self.gputop.say(f"{' '.join(lost)} left the table{where}")
+            where = f"; the cursor is on {row_name(now)} now" if now is not None else ""
+            gone = next((row for row in self.state.store.rows(self.gputop.fleet) if row.key == lost), None)
+            name = row_name(gone) if gone is not None else " ".join(lost)
+            self.gputop.say(f"{name} left the table{where}")
 
     def _draw_frame(self) -> None:
         """The lines around the table."""
@@ -245,6 +247,23 @@ class FleetScreen(CommandScreen):
                 self._sort_by(column.id)
                 return
         self._draw_frame()
+
+    # --- the mouse, where it is switched on -------------------------------------------------------------------
+
+    def on_lines_clicked(self, event: Lines.Clicked) -> None:
+        """A tab opens its view; the title of a column sorts by it, once more: the other way round."""
+        width, height = self.size
+        match event.lines.id:
+            case "header" if event.y == header_height(width, height) - 1 > 0:
+                if (view := tab_at(self.gputop.head(self), event.x)) is not None:
+                    self.gputop.go(view)
+            case "titles":
+                for placed in self.table.placed:
+                    if placed.x <= event.x < placed.x + placed.width and placed.column.sort is not None:
+                        if placed.column.id == self.state.sort:
+                            self.do_sort_invert()
+                        else:
+                            self._sort_by(placed.column.id)
 
     # --- marks ----------------------------------------------------------------------------------------------
 
