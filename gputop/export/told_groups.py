@@ -88,7 +88,7 @@ def _jobs(node: NodeState, as_of: datetime, zone: tzinfo | None) -> Iterator[Ite
 
 
 def _left(job: Job, as_of: datetime, zone: tzinfo | None) -> str:
-    """`2 GPUs, since 09:12:00, 5 h 02 left, on 4 nodes`."""
+    """`2 GPUs, since 09:12:00, 5 h 02 m left, on 4 nodes`."""
     parts = []
     if job.gpus is not None:
         parts.append(counted(job.gpus, "GPU"))

@@ -75,7 +75,7 @@ def judge_job(step: Step, jobs: Sequence[Job]) -> Check:
 
 
 def describe_job(job: Job, now: datetime) -> str:
-    """`job 57381 of carol, 6 h 02 left, 2 nodes`. The name is left out: its owner may write anything into it."""
+    """`job 57381 of carol, 6 h 02 m left, 2 nodes`. The name is left out: its owner may write anything into it."""
     if job.id == HIDDEN.id:
         return "a job that Slurm does not show"
     if job.state == "COMPLETING":

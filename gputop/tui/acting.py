@@ -12,13 +12,14 @@ from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signa
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.draw import Span, Spans, remote
+from gputop.tui.marked import MarkedDialog
 from gputop.tui.navigation import Navigator
 from gputop.tui.plan_page import many
 from gputop.tui.rows import GpuRow, ProcessRow, devices_of
 from gputop.tui.screens.base import CommandScreen
 
 if TYPE_CHECKING:
-    from gputop.actions.desk import Desk
+    from gputop.actions.desk import Desk, Work
     from gputop.fleet.fleet import Fleet
 
 MOST_WATTS = 10_000
@@ -283,7 +284,15 @@ class Acting(Navigator):
         self.run_worker(ask())
 
     def _open(self, request: ActionRequest) -> None:
-        self.push_screen(PlanDialog(request))
+        """The plan of an act on what is marked; once it is confirmed, the marks are done with."""
+        screen = next(one for one in reversed(self.screen_stack) if isinstance(one, CommandScreen))
+        hidden = screen.hidden()
+
+        def forget(work: Work | None) -> None:
+            if work is not None:
+                screen.forget_marks()
+
+        self.push_screen(MarkedDialog(request, hidden) if hidden else PlanDialog(request), forget)
 
 
 def _targets(request: ActionRequest) -> str:

@@ -141,7 +141,7 @@ class GputopApp(Leaving, inherit_bindings=False):
         state, desk = screen.state, self.desk
         return replace(
             head, view=screen.view, sort=state.sort, descending=state.descending, filter=screen.filter_text,
-            shown=len(screen.table.rows), marks=len(state.marks),
+            shown=len(screen.table.rows), marks=len(state.marks), hidden=screen.hidden(),
             acts=len(desk.running) if desk else 0, leases_over=len(desk.leases_over()) if desk else 0,
         )  # fmt: skip
 

@@ -53,8 +53,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("problem.previous", "previous problem", ("N",), "Go to the row in trouble before this one.", Scope.TABLES),
     Command("palette", "command", (":", "ctrl-p"), "Find a command by its name.", footer=6),
     Command("quit", "quit", ("q",), "Go back to the first view; there: quit.", footer=8),
-    Command("quit.now", "quit at once", ("ctrl-c",), "Quit from anywhere; while an act is under way it asks first, and a second "
-            "one quits."),
+    Command("quit.now", "quit at once", ("ctrl-c",), "Quit from anywhere; while an act is under way it asks "
+            "first, and a second one quits."),
     Command("back", "back", ("escape",), "Go back one step; never quits.", footer=9),
     Command("view.hosts", "Hosts", ("1",), "One row a host, trouble first."),
     Command("view.gpus", "GPUs", ("2",), "One row a GPU, with its MIG slices."),

@@ -9,12 +9,12 @@ from gputop.catalog import format as show
 from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
-from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
+from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
 from gputop.query.sort import natural
 from gputop.tui.columns import Column
 from gputop.tui.draw import Span, Spans, meter, remote, trend
-from gputop.tui.look import ABSENT, LOST, SIGNS, TROUBLED, WORDS, Look, why_slow
+from gputop.tui.look import ABSENT, LOST, SHORT_WORDS, SIGNS, TROUBLED, WORDS, Look, why_slow
 from gputop.tui.rows import (
     GpuRow,
     HostRow,
@@ -131,7 +131,8 @@ def state_word(row: HostRow, look: Look, width: int) -> Spans:
     state = row.host.link.state
     if (mark := look.acts.get(row.host.name)) is not None:
         return ((mark.word, TONES[mark.tone]),)
-    return ((WORDS[state], "dim" if state is LinkState.OK else SIGNS[state][1]),)
+    word = WORDS[state] if len(WORDS[state]) <= width else SHORT_WORDS[state]
+    return ((word, "dim" if state is LinkState.OK else SIGNS[state][1]),)
 
 
 def host_gpus(row: HostRow, look: Look, width: int) -> Spans:
@@ -200,7 +201,7 @@ def gpu_utilization(row: GpuRow, look: Look, width: int) -> Spans:
     if row.state != "ok":
         return ((f"{row.state:>5}" if width > 5 else row.state, "bad" if row.state in ("lost", "error") else "dim"),)
     value = row.value("utilization_percent")
-    if value is None and row.any_value("mig_mode") == "enabled":
+    if row.is_divided:
         return (("    – ", "faint"), ("MIG", "accent")) if width > 8 else (("  MIG", "accent"),)
     return percent_meter(value, look, width)
 
@@ -215,31 +216,19 @@ def gpu_slow(row: GpuRow, look: Look, width: int) -> Spans:
 
 
 def gpu_processes(row: GpuRow, look: Look, width: int) -> Spans:
+    """Who uses it. What is known of a host that is silent is dated: it need not be so any more."""
     if not row.readable:
         return (ABSENT,)
-    if row.partitions and not row.processes:
-        return ((f"{len(row.partitions)} slices, all free", "dim"),)
-    if row.partitions:
-        used = len({(item.gpu_instance_id, item.compute_instance_id) for item in row.processes})
-        return ((f"{used} of {len(row.partitions)} slices", "dim"),)
+    old: tuple[Span, ...] = ()
+    if row.host.link.state not in FRESH:
+        old = ((f"{show.age(row.host.age_seconds(look.as_of), width=width - 4).strip()} ago  ", "dim"),)
+    if row.slices:
+        return (*old, (row.slices, "dim"))
     if not row.processes:
-        return _without_processes(row)
+        return old or (((row.unused, "dim"),) if row.unused else (ABSENT,))
     first, *others = sorted(row.processes, key=lambda process: -(process.memory_used_bytes or 0))
     more: tuple[Span, ...] = ((f"+{len(others)} ", "dim"),) if others else ()
-    return ((process_user(first) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
-
-
-def _without_processes(row: GpuRow) -> Spans:
-    """`free` only where nothing runs and nothing is held."""
-    if not row.any_value("processes_known"):
-        return (ABSENT,)
-    held = (row.memory_percent or 0.0) >= HELD_PERCENT
-    busy = (row.value("utilization_percent") or 0.0) >= BUSY_UTILIZATION_PERCENT
-    return (("no process seen", "dim"),) if held or busy else (("free", "dim"),)
-
-
-HELD_PERCENT = 5.0
-"""Share of a device's memory from which it does not count as free."""
+    return (*old, (process_user(first) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
 
 
 def process_started(row: ProcessRow, look: Look, width: int) -> Spans:

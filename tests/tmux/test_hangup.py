@@ -91,16 +91,18 @@ def test_a_terminal_that_takes_no_output_is_left_in_time_and_clean(end: bytes | 
 def test_whatever_ends_it_in_the_middle_of_an_act_says_how_to_go_on(
     end: bytes | signal.Signals, slow: tuple[str, ...], tmp_path: Path
 ) -> None:
-    with (tmp_path / "errors").open("wb") as errors:
-        with detached("--plan", str(tmp_path), *slow, errors=errors.fileno()) as (process, master):
-            read_until(master, b"1 act under way")
-            if isinstance(end, bytes):
-                for key in end:
-                    os.write(master, bytes([key]))
-                    time.sleep(1.0)
-            else:
-                process.send_signal(end)
-            assert process.wait(timeout=6) == (0 if isinstance(end, bytes) else 128 + end)
+    with (
+        (tmp_path / "errors").open("wb") as errors,
+        detached("--plan", str(tmp_path), *slow, errors=errors.fileno()) as (process, master),
+    ):
+        read_until(master, b"1 act under way")
+        if isinstance(end, bytes):
+            for key in end:
+                os.write(master, bytes([key]))
+                time.sleep(1.0)
+        else:
+            process.send_signal(end)
+        assert process.wait(timeout=6) == (0 if isinstance(end, bytes) else 128 + end)
     plan = next(tmp_path.glob("**/*.jsonl")).stem
     said = (tmp_path / "errors").read_text()
     assert said.splitlines()[-1] == f"drain of gpu-01 is unfinished: gputop actions --resume {plan}"

@@ -13,12 +13,12 @@ from textual.widgets import Input
 
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
-from gputop.tui.draw import Spans, remote, spread, width_of
+from gputop.tui.draw import Spans, spread, width_of
 from gputop.tui.look import Look
 from gputop.tui.pages.details import row_page
 from gputop.tui.pages.guide import help_page, start_page
 from gputop.tui.pages.log import events_of, log_page
-from gputop.tui.rows import Row
+from gputop.tui.rows import Row, row_name
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.summary import footer
 from gputop.tui.widgets.painted import Lines, Page
@@ -233,7 +233,7 @@ class RowPageScreen(PageScreen):
 
     def titled(self, words: str, width: int) -> Spans:
         """The head line: which row, and at the right what is told of it."""
-        return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((words + " ", "dim"),), width)
+        return spread(((f" {row_name(self.row)} ", "title"),), ((words + " ", "dim"),), width)
 
 
 class RowScreen(RowPageScreen):

@@ -116,7 +116,7 @@ async def test_a_node_that_is_still_clearing_away_is_not_empty_and_a_failed_kill
 async def test_a_suspended_job_keeps_a_node_from_being_empty() -> None:
     job = said("7|7|SUSPENDED|carol|train|gpu01|2026-01-02T03:00:00|2026-01-02T09:04:05|gres:gpu:4|x\n")
     check = await scheduler(programs(node("IDLE+DRAIN"), job)).check("gpu01", step(Goal.NO_WORK))
-    assert (check.state, check.left) == (CheckState.NOT_DONE, ("job 7 of carol, 6 h 00 left",))
+    assert (check.state, check.left) == (CheckState.NOT_DONE, ("job 7 of carol, 6 h 00 m left",))
 
 
 async def test_the_machine_that_runs_slurmctld_is_known_as_such() -> None:
