@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from gputop.actions.statefile import append_line, foreign, open_own
+from gputop.catalog.secrets import masked_data
 from gputop.domain.record import AuditRecord
 
 
@@ -41,10 +42,11 @@ class AuditLog:
         self._to_syslog = to_syslog
 
     def write(self, record: AuditRecord) -> None:
-        """Append `record` with who acts, synced to the disk. Raises `AuditFailed`."""
+        """Append `record` with who acts, synced to the disk; what is plainly a secret is masked. Raises
+        `AuditFailed`."""
         who = self._who
         record = structs.replace(record, user=who.user, tty=who.tty, ssh_connection=who.ssh_connection)
-        line = _visible(msgspec.json.encode(record).decode()).encode() + b"\n"
+        line = _visible(msgspec.json.encode(masked_data(msgspec.to_builtins(record))).decode()).encode() + b"\n"
         try:
             append_line(self.path, line)
         except OSError as error:

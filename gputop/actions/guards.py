@@ -39,6 +39,9 @@ REMOVES = frozenset(
 )
 """Acts that take capacity away: they count for the blast radius and are refused on machines that others need."""
 
+OUT_OF_WORK = frozenset({HostActState.DRAINING, HostActState.DRAINED, HostActState.STOPPED})
+"""States in which a host takes no new work: nothing that is done to it leaves fewer active ones."""
+
 NEEDS_REASON = frozenset(
     {
         ActionKind.DRAIN,
@@ -327,6 +330,7 @@ def _blast_radius(plan: Plan, around: Surroundings) -> Iterator[Refusal]:
         names = {spec.name for spec in inside}
         active = sum(around.states.get(spec.name) is HostActState.ACTIVE for spec in members if spec.name not in names)
         floor = max(spec.policy.min_active for spec in inside)
-        if active < floor:
+        taken = any(around.states.get(name) not in OUT_OF_WORK for name in names)
+        if taken and active < floor:
             summary = f"{counted(active, 'host')} of {group} would stay active, the floor is {floor}"
             yield Refusal(guard="floor", summary=summary, hint="resume others first, or lower policy.min_active")

@@ -47,7 +47,7 @@ class Leaving(Answering):
             return
         text: list[Spans] = [
             ((f" {many(len(running), 'act')} under way. Nothing more of it is begun once you quit;", "text"),),
-            ((" view 9 of the next gputop can resume it or roll it back.", "text"),),
+            ((f" {self._after_quitting()}", "text"),),
         ]
 
         async def ask() -> None:
@@ -55,6 +55,11 @@ class Leaving(Answering):
                 self.leave_now()
 
         self.run_worker(ask())
+
+    def _after_quitting(self) -> str:
+        if self.is_simulated:
+            return "the next demo knows nothing of it: its acts are simulated."
+        return "view 9 of the next gputop can resume it or roll it back."
 
     @property
     def unfinished_count(self) -> int:

@@ -54,7 +54,7 @@ class AskDialog(Dialog[tuple[str, str]]):
     def on_mount(self) -> None:
         super().on_mount()
         look = self.gputop.look
-        self.show_title(self._title, self._note)
+        self.show_title(self._title, self._note or self.simulated)
         page = self.query_one("#dialog-text", Page)
         page.styles.height = min(len(self._text), max(1, self.size.height - 8))
         page.show([look.plain(line) for line in self._text])

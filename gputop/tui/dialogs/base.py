@@ -84,6 +84,11 @@ class Dialog(ModalScreen[T]):
         assert isinstance(self.app, GputopApp)
         return self.app
 
+    @property
+    def simulated(self) -> str:
+        """The words beside the title where nothing that is done is real; else empty."""
+        return "simulated: nothing real is touched" if self.gputop.is_simulated else ""
+
     def on_mount(self) -> None:
         self.begin()
 

@@ -199,7 +199,6 @@ class PlanDialog(Dialog[Work]):
             return
         look, proposal = self.gputop.look, self.proposal
         width = min(self.size.width, MOST_WIDTH) - EDGE
-        note = "simulated: nothing real is touched" if self.gputop.is_simulated else ""
         verdict = proposal.verdict if proposal is not None else None
         asks = isinstance(verdict, Confirm)
         fields = {
@@ -209,10 +208,10 @@ class PlanDialog(Dialog[Work]):
             "override": self._may_override(),
         }
         if proposal is None:
-            self.show_title(f"{verb(self.request.kind)} {many(len(self.request.hosts), 'host')}", note)
+            self.show_title(f"{verb(self.request.kind)} {many(len(self.request.hosts), 'host')}", self.simulated)
             lines = [] if self.said else [_looking(self.request)]
         else:
-            self.show_title(plan_title(proposal.plan), note)
+            self.show_title(plan_title(proposal.plan), self.simulated)
             seen = (self._now() - proposal.plan.created_at).total_seconds()
             lines = plan_lines(proposal.plan, proposal.verdict, look, width, hints=self._hints(), seen_seconds=seen)
         said = self._warnings()

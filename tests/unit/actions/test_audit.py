@@ -87,3 +87,12 @@ def test_lines_are_only_ever_added_and_a_link_is_not_followed(tmp_path: Path) ->
     with pytest.raises(AuditFailed):
         AuditLog(tmp_path / "link.jsonl", Who(user="ana"), to_syslog=False).write(a_record())
     assert not (tmp_path / "target").exists()
+
+
+def test_what_a_program_of_a_site_prints_leaves_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path, Who(user="ana"), to_syslog=False)
+    log.write(a_record(summary="failed: token=hunter2hunter2", command="power --password hunter2hunter2 off"))
+    assert "hunter2" not in path.read_text()
+    [record] = read_records(path)
+    assert (record.summary, record.command) == ("failed: token=***", "power --password *** off")

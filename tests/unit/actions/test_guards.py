@@ -169,6 +169,19 @@ def test_the_floor_counts_hosts_that_are_known_to_be_active() -> None:
     assert guards_of(judge(plan, structs.replace(around, states=states))) == {"floor"}
 
 
+def test_the_floor_keeps_no_host_from_repair_that_takes_no_work_anyway() -> None:
+    plan, evidence = drains(1, 4, min_active=4)
+    around = some_surroundings(plan, *evidence)
+    for state, guards in (
+        (HostActState.ACTIVE, {"floor"}),
+        (HostActState.UNKNOWN, {"floor"}),
+        (HostActState.DRAINED, set()),
+        (HostActState.STOPPED, set()),
+    ):
+        states = dict(around.states) | {"gpu-000": state}
+        assert guards_of(judge(plan, structs.replace(around, states=states))) == guards, state
+
+
 @pytest.mark.parametrize("kind", sorted(REMOVES - {ActionKind.RESET}))
 @pytest.mark.parametrize(
     ("around", "guard"),

@@ -170,6 +170,19 @@ def test_bad_items_block_a_resume_and_unchecked_ones_do_not() -> None:
     assert passes(gate_items(framed(state=["ok", "lost"]), (), None, default_catalog())).state is CheckState.BLOCKED
 
 
+@pytest.mark.parametrize(
+    ("before", "wanted", "state"),
+    [(None, None, "not-checked"), (2, None, "ok"), (1, None, "ok"), (8, None, "bad"), (8, 2, "ok"), (2, 8, "bad")],
+)
+def test_without_a_number_in_the_inventory_the_devices_of_earlier_drains_count(
+    before: int | None, wanted: int | None, state: str
+) -> None:
+    host = framed()
+    host = structs.replace(host, spec=structs.replace(host.spec, expect_devices=wanted))
+    items = gate_items(host, (), None, default_catalog(), devices_before=before)
+    assert next(item.state for item in items if item.name == "devices") == state
+
+
 def test_case_01_a_process_list_that_is_not_supported_never_lets_a_gpu_be_taken_for_empty() -> None:
     names = "index,uuid,name,temperature.gpu,utilization.gpu,memory.used,memory.total,fan.speed,power.draw"
     columns = f"nvidia-smi --query-gpu={names} --format=csv,noheader,nounits"

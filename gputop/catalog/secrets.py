@@ -1,4 +1,5 @@
-"""Masks what is plainly a secret, in every bundle: command lines and logs may hold what somebody typed. Pure."""
+"""Masks what is plainly a secret, in bundles and in the audit log: command lines and logs may hold what somebody typed,
+and programs of a site may print theirs. Pure."""
 
 from __future__ import annotations
 

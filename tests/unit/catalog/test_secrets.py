@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.bundle.secrets import masked, masked_data
+from gputop.catalog.secrets import masked, masked_data
 
 
 @pytest.mark.parametrize(
