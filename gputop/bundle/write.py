@@ -20,8 +20,8 @@ from gputop.bundle.index import Stored, index_document, index_text
 from gputop.bundle.items import Data, Gathered, Item, Lines, Order, Packed, Text, as_json, as_lines
 from gputop.bundle.names import Names
 from gputop.bundle.redact import Redactor
-from gputop.catalog.secrets import masked, masked_data
 from gputop.catalog import format as show
+from gputop.catalog.secrets import masked, masked_data
 from gputop.catalog.text import counted
 from gputop.domain.host import Host, HostSpec
 

@@ -64,7 +64,7 @@ def request(site: Site, method: str, path: str, body: dict[str, Any] | None = No
         return Problem(kind=ProblemKind.TOOL_FAILED, summary=f"{type(error).__name__}: {error}"[:200])
     if len(text) > ANSWER_BYTES:
         return Problem(kind=ProblemKind.TOOL_FAILED, summary="answered more than 1 MiB")
-    return _read(answer.status, text)
+    return _read(answer.status, text, is_order=method != "GET")
 
 
 def _connection(site: Site) -> Callable[[], http.client.HTTPConnection] | Problem:
@@ -90,7 +90,8 @@ def _connection(site: Site) -> Callable[[], http.client.HTTPConnection] | Proble
     return lambda: http.client.HTTPSConnection(host, port, timeout=SOCKET_SECONDS, context=context)
 
 
-def _read(status: int, text: bytes) -> dict[str, Any] | Problem:
+def _read(status: int, text: bytes, *, is_order: bool) -> dict[str, Any] | Problem:
+    """`is_order`: the status alone says that it was taken; some controllers answer with a page for people."""
     try:
         found = json.loads(text) if text.strip() else {}
     except ValueError:
@@ -103,6 +104,8 @@ def _read(status: int, text: bytes) -> dict[str, Any] | Problem:
         summary = f"HTTP {status}" + (f": {said}" if said else "")
         return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary[:200], detail=said)
     if not isinstance(found, dict):
+        if is_order:
+            return {}
         return Problem(kind=ProblemKind.PROTOCOL, summary="answered no JSON object")
     return found
 
