@@ -23,7 +23,7 @@ class Controller(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(page)
 
-    do_GET = do_POST = _answer  # noqa: N815
+    do_GET = do_POST = _answer
 
     def log_message(self, *words: Any) -> None:
         """Say nothing."""
