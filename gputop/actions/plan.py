@@ -473,4 +473,6 @@ def _identity(evidence: Evidence) -> HostIdentity:
 
 
 def _cannot(kind: ActionKind, name: str) -> Block:
+    if kind in (ActionKind.CANCEL, ActionKind.REQUEUE) and name == "none":
+        return Block(kind="not-possible", summary=f"it has no scheduler: there is no job to {kind.value}")
     return Block(kind="not-possible", summary=f"{name} cannot {kind.value.replace('-', ' ')}")

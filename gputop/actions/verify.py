@@ -115,8 +115,16 @@ def first_frame(host: Host | None, expected: Collection[str] = ()) -> Check:
     if missing or len(states) < wanted or not states or bad:
         total = max(wanted, len(expected), len(states))
         good = len(states) - bad
-        return Check(state=CheckState.NOT_DONE, summary=f"{good} of {total} devices are well", values=values)
-    return Check(state=CheckState.DONE, summary=f"{len(states)} devices are well", values=values)
+        return Check(
+            state=CheckState.NOT_DONE,
+            summary=f"{good} of {counted(total, 'device')} {'is' if good == 1 else 'are'} well",
+            values=values,
+        )
+    return Check(
+        state=CheckState.DONE,
+        summary=f"{counted(len(states), 'device')} {'is' if len(states) == 1 else 'are'} well",
+        values=values,
+    )
 
 
 def well(host: Host | None, keys: Collection[str]) -> Check:

@@ -17,6 +17,7 @@ from gputop.cli.main import COMMANDS, main, parser_for
 from gputop.domain.action import ActionKind, HostActState, Outcome, OutcomeState
 from gputop.domain.clock import SystemClock
 from gputop.domain.record import AuditEvent, AuditRecord
+from tests.fakes.acts import a_plan, a_request, an_evidence
 from tests.needs import need_root
 
 ACTS = ["drain", "cordon", "resume", "stop", "start", "reboot", "reset", "signal", "power-cap", "message", "ack"]
@@ -266,3 +267,10 @@ def test_an_act_that_nobody_was_to_wait_for_is_done_when_it_was_asked_for(
         Outcome(host="a", state=OutcomeState(state), host_state=HostActState.UNKNOWN, summary="x") for state in outcomes
     ]
     assert exit_code(found, waited=waited) == code
+
+
+@pytest.mark.parametrize("kind", [ActionKind.CANCEL, ActionKind.REQUEUE])
+def test_a_host_without_a_scheduler_has_no_jobs_to_act_on(kind: ActionKind) -> None:
+    request = a_request(kind, jobs=("7",))
+    (host,) = a_plan(request, an_evidence()).hosts
+    assert [block.summary for block in host.blocks] == [f"it has no scheduler: there is no job to {kind.value}"]
