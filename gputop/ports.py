@@ -275,6 +275,10 @@ class HostLocks(Protocol):
         """Hold `host` for `plan`; who holds it already, if somebody does. What cannot be asked is not refused."""
         ...
 
+    async def look(self, host: str, plan: Plan) -> Sequence[Holder]:
+        """Who holds `host` but for `plan`; nothing is taken. What cannot be asked tells of nobody."""
+        ...
+
     async def leave(self, host: str, plan: Plan) -> None: ...
 
 

@@ -73,7 +73,7 @@ GLANCE_SECONDS = 5.0
 """How long a scheduler is asked where a host stands, for an act that does not depend on the answer."""
 
 ASKS_SCHEDULER = frozenset(ActionKind) - {ActionKind.START}
-COUNTS_DEVICES = frozenset({ActionKind.DRAIN, ActionKind.RESUME})
+COUNTS_DEVICES = frozenset({ActionKind.DRAIN, ActionKind.RESUME, ActionKind.REBOOT, ActionKind.START})
 ASKS_POWER = frozenset({ActionKind.STOP, ActionKind.START, ActionKind.HIBERNATE, ActionKind.REBOOT})
 
 
@@ -198,7 +198,7 @@ class Acts:
         now = self._clock.now()
         age = (now - before.created_at).total_seconds()
         fresh: Proposal | Problem = proposal
-        if request != before.request or age > FRESH_SECONDS:
+        if request != before.request or not 0 <= age <= FRESH_SECONDS:  # below 0, the clock was set back
             fresh = await self.propose(request)
         if isinstance(fresh, Problem):
             return fresh

@@ -140,7 +140,8 @@ class Desk:
         return await self.acts.propose(request)
 
     async def begin(self, proposal: Proposal, *, typed: str, reason: str) -> Work | Done | str:
-        """Carry out a plan that a person has seen. Returns as soon as it is under way, or with why it is not."""
+        """Carry out a plan that a person has seen. Returns as soon as it is under way, or with why it is not. Cancelled
+        before, it is not begun."""
         work = Work(proposal.plan)
         begun = await self._begin(
             work,
@@ -204,6 +205,10 @@ class Desk:
         waiting = asyncio.create_task(begun.wait())
         try:
             await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not begun.is_set():  # whoever confirmed it has thought better of it
+                task.cancel()
+            raise
         finally:
             waiting.cancel()
         if begun.is_set():

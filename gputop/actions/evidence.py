@@ -49,6 +49,9 @@ class Evidence(Struct, frozen=True, kw_only=True):
 Work = tuple[tuple[Step, ...], tuple[Loss, ...], tuple[Block, ...], tuple[str, ...]]
 """Steps, losses, blocks, notes."""
 
+UNSEEN = "unseen"
+"""The key of a loss: what may run on a host although nobody can see it."""
+
 TOPICS = {
     "identity": "which machine, or which boot of it, answers",
     "readings": "whether it answers",
@@ -123,10 +126,11 @@ def _changes(before: HostPlan, after: HostPlan) -> Iterator[str]:
 
 
 def new_losses(before: HostPlan, after: HostPlan) -> Iterator[Loss]:
-    """What `after` loses, or waits for, that nobody who saw `before` has agreed to."""
+    """What `after` loses, or waits for, that nobody who saw `before` has agreed to. Memory that nobody can be seen to
+    hold comes and goes with the work; the guards judge it."""
     agreed = {stake for loss in before.losses for stake in _covers(loss)}
     for loss in after.losses:
-        if _stake(loss) not in agreed:
+        if loss.key != UNSEEN and _stake(loss) not in agreed:
             agreed |= set(_covers(loss))
             yield loss
 

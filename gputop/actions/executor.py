@@ -66,6 +66,8 @@ BOOTS = frozenset({Goal.REBOOTED, Goal.REBOOT_ISSUED, Goal.STOPPED, Goal.HIBERNA
 BOOTING = frozenset({Goal.REBOOTED, Goal.FIRST_FRAME})
 """Goals that take minutes; who does not wait leaves them pending."""
 
+UNANSWERED = frozenset({ProblemKind.TIMED_OUT, ProblemKind.CONNECTION_LOST, ProblemKind.CONNECTION_REFUSED})
+"""How a call ends that may have been made all the same: who was asked fell silent."""
 STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
 """After these the host's further steps are not taken."""
 
@@ -286,7 +288,7 @@ class Executor:
         interrupted = key in run.story.began and not called
         deadline = self._clock.monotonic() + step.deadline_seconds
         self._tell(run, host, step, "", ())
-        calls = not isinstance(step.call, Watch)
+        calls, under_way = not isinstance(step.call, Watch), False
         if step.check_first or interrupted or called or not calls:
             check = await self._check(actor, host.host, step, deadline)
             if check.state is CheckState.DONE and interrupted and not step.check_first:
@@ -296,8 +298,9 @@ class Executor:
                 return step_result(step, done, check)
             if check.state is CheckState.BLOCKED:
                 return step_result(step, StepState.FAILED, check)
+            under_way = interrupted and check.under_way
         performed: Performed | None = None
-        if calls and not called and (not interrupted or step.repeatable):
+        if calls and not called and not under_way and (not interrupted or step.repeatable):
             await self._judge_again(run, host, step)
             if not interrupted:
                 run.journal.write(StepBegan(time=self._clock.now(), host=host.host, step=step.id))
@@ -345,12 +348,16 @@ class Executor:
             await asyncio.gather(calling, return_exceptions=True)
 
     async def _after_failure(self, actor: Actor, host: str, step: Step, performed: Performed) -> StepResult:
-        """A call that failed although the goal is reached has not failed."""
-        why = performed.problem.summary if performed.problem is not None else "failed"
+        """A call that failed although the goal is reached has not failed; one without an answer, may have been made."""
+        problem = performed.problem
+        why = problem.summary if problem is not None else "failed"
         if step.check_first and not step.proven_by_exit:
             check = await self._check(actor, host, step)
             if check.state is CheckState.DONE:
                 return step_result(step, StepState.VERIFIED, check, performed=performed)
+            if check.state is CheckState.UNKNOWN and problem is not None and problem.kind in UNANSWERED:
+                said = f"{why}: whether it was done is not known"
+                return step_result(step, StepState.UNVERIFIED, None, said, performed)
         return step_result(step, StepState.FAILED, None, why, performed=performed)
 
     async def _verify(

@@ -92,11 +92,17 @@ def _pending(frame: Frame) -> GateItem:
     columns = [
         frame.column(name) for name in ("remapped_rows_pending", "remapped_rows_failed", "retired_pages_pending")
     ]
-    known = [value for column in columns if column is not None for value in column if value is not None]
-    if any(known):
+    told = [
+        [column[position] for column in columns if column is not None and column[position] is not None]
+        for position in range(len(frame.devices))
+    ]
+    if any(map(any, told)):
         return GateItem(name="remap", state=BAD, summary="rows or pages are pending, or a remap failed")
-    if not known:
-        return GateItem(name="remap", state=NOT_CHECKED, summary="the devices do not tell")
+    silent = [f"GPU {device.index}" for device, values in zip(frame.devices, told, strict=True) if not values]
+    if silent or not told:
+        who = ", ".join(silent) if 0 < len(silent) < len(told) else "the devices"
+        verb = "does" if who in silent else "do"
+        return GateItem(name="remap", state=NOT_CHECKED, summary=f"{who} {verb} not tell")
     return GateItem(name="remap", state=OK, summary="nothing pending")
 
 
@@ -126,7 +132,7 @@ def _driver(host: Host, frame: Frame, peers: Sequence[Host]) -> GateItem:
     )
     if own is None or not others:
         return GateItem(name="driver", state=NOT_CHECKED, summary="no other host of its groups to compare with")
-    usual, _ = others.most_common(1)[0]
-    if own != usual:
+    usual, most = others.most_common(1)[0]
+    if others[own] < most:
         return GateItem(name="driver", state=BAD, summary=f"{own}, its group has {usual}")
     return GateItem(name="driver", state=OK, summary=own)

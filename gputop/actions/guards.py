@@ -146,8 +146,7 @@ def _reasons(plan: Plan) -> Iterator[str]:
     for host in plan.hosts:
         for loss in host.losses:
             whose = "" if loss.user == plan.request.by else " (not yours)"
-            word = "loses" if loss.certain else "waits for"
-            yield f"{host.host}: {word} {loss.summary}{whose}"
+            yield f"{host.host}: {loss.verb} {loss.summary}{whose}"
 
 
 def _refusals(plan: Plan, around: Surroundings) -> Iterator[Refusal]:

@@ -3,15 +3,15 @@
 Who begins an act leaves a small file in a folder where every account of the host may, and then looks whether others lie
 there. Nobody takes another's away: of two who come at the same time each sees the other's, and at most one goes on. A
 file counts for as long as its act may last, and for one boot. Files have names that nobody can foresee and links are
-never followed. It is a word between operators, no barrier: any account of the host can leave such a file, and who it
-was is shown.
+never followed. An act that does not need the host to itself leaves none, and only looks. It is a word between
+operators, no barrier: any account of the host can leave such a file, and who it was is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,8 +19,9 @@ import msgspec
 
 from gputop import ports
 from gputop.actions.journal import InUse, locked
+from gputop.actions.sharing import SHARING, may_go_beside
 from gputop.catalog.text import clean
-from gputop.domain.action import SHARING, ActionKind, Plan
+from gputop.domain.action import ActionKind, Plan
 from gputop.domain.call import RunOn
 from gputop.domain.record import Holder
 from gputop.ports import Clock, Runner
@@ -41,6 +42,14 @@ _OWN = (
     '[ "$(sed -n 2p "$file")" = "$plan" ] && rm -f -- "$file"; done; '
 )
 
+_OTHERS = (
+    'echo "boot $boot"; now=$(date +%s); '
+    f"for dir in {FOLDERS}; do "
+    'for file in "$dir"/gputop-act.*; do [ -f "$file" ] && [ ! -L "$file" ] && [ "$file" != "$own" ] || continue; '
+    'printf "held %s %s " "$(stat -c %U "$file")" "$((now - $(stat -c %Y "$file")))"; '
+    'head -c 4000 "$file" | tr "\\n" " "; echo; done; done'
+)
+
 TAKE = (
     f"plan=$1; seconds=$2; for dir in {FOLDERS} none; do "
     '[ -d "$dir" ] && [ -k "$dir" ] && [ -w "$dir" ] && break; done; '
@@ -48,14 +57,14 @@ TAKE = (
     f"{_OWN}"
     'boot=$(cat /proc/sys/kernel/random/boot_id); fresh=$(mktemp "$dir/.gputop-act.XXXXXXXXXX") || exit 1; '
     '{ printf "%s\\n%s\\n%s\\n" "$boot" "$plan" "$seconds"; cat; } >"$fresh" && chmod 644 "$fresh" || exit 1; '
-    'own=$dir/gputop-act.${fresh##*.}; mv -- "$fresh" "$own" || exit 1; echo "boot $boot"; now=$(date +%s); '
-    f"for dir in {FOLDERS}; do "
-    'for file in "$dir"/gputop-act.*; do [ -f "$file" ] && [ ! -L "$file" ] && [ "$file" != "$own" ] || continue; '
-    'printf "held %s %s " "$(stat -c %U "$file")" "$((now - $(stat -c %Y "$file")))"; '
-    'head -c 4000 "$file" | tr "\\n" " "; echo; done; done'
+    'own=$dir/gputop-act.${fresh##*.}; mv -- "$fresh" "$own" || exit 1; '
+    f"{_OTHERS}"
 )
 """Arguments: plan, and for how many seconds it may last; who it is on standard input. Prints `boot ID`, and of every
 other file `held ACCOUNT AGE BOOT PLAN SECONDS JSON`."""
+
+LOOK = f"boot=$(cat /proc/sys/kernel/random/boot_id); own=; {_OTHERS}"
+"""Prints the same of every file, and changes nothing."""
 
 LEAVE = f'plan=$1; for dir in {FOLDERS}; do [ -d "$dir" ] || continue; {_OWN}done; :'
 
@@ -84,7 +93,7 @@ class HostLocks:
             stdin=f"{msgspec.json.encode(holder).decode()}\n",
         )
         result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
-        found = [other for line in result.text.splitlines() if (other := _other(line, result.text, plan)) is not None]
+        found = _holders(result.text, plan)
         others = [other for other in found if not self._is_over(other.plan)]
         for other in found:
             if other not in others:
@@ -93,6 +102,12 @@ class HostLocks:
             return None
         await self.leave(host, plan)
         return others[0]
+
+    async def look(self, host: str, plan: Plan) -> Sequence[Holder]:
+        """Who acts on `host` now, but for `plan` itself. A host that does not answer tells of nobody."""
+        call = RunOn(host=host, argv=("sh", "-c", LOOK))
+        result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
+        return [other for other in _holders(result.text, plan) if not self._is_over(other.plan)]
 
     async def leave(self, host: str, plan: Plan) -> None:
         """`plan` acts on `host` no longer. What is left behind where that fails ends by itself."""
@@ -107,13 +122,20 @@ class HostLocks:
 async def held(
     state_folder: Path, plan: Plan, locks: ports.HostLocks | None, shared: Path | None
 ) -> AsyncIterator[None]:
-    """`plan` and its hosts are ours: on this machine, and on the hosts unless its act shares them. Raises `InUse` and
-    `JournalFailed`."""
+    """`plan` and its hosts are ours: on this machine, and on the hosts unless its act shares them; then nobody is at
+    work on them whom it must keep clear of. Raises `InUse` and `JournalFailed`."""
+    act, hosts = plan.request.kind, [host.host for host in plan.hosts]
     with locked(state_folder, plan, shared):
-        if locks is None or plan.request.kind in SHARING | {ActionKind.START}:  # what is off cannot be asked
+        if locks is None or act is ActionKind.START:  # what is off cannot be asked
             yield
             return
-        hosts = [host.host for host in plan.hosts]
+        if act in SHARING:
+            found = await asyncio.gather(*(locks.look(host, plan) for host in hosts))
+            pairs = [(host, holder) for host, holders in zip(hosts, found, strict=True) for holder in holders]
+            if taken := [holding(host, holder) for host, holder in pairs if not may_go_beside(act, holder.act)]:
+                raise InUse("; ".join(taken))
+            yield
+            return
         try:
             holders = await asyncio.gather(*(locks.take(host, plan) for host in hosts))
             taken = [holding(host, holder) for host, holder in zip(hosts, holders, strict=True) if holder]
@@ -129,6 +151,11 @@ def lasting_seconds(plan: Plan) -> int:
     first, *others = (sum(step.deadline_seconds for step in host.steps) for host in plan.hosts)
     rounds = math.ceil(len(others) / max(1, plan.at_once))
     return math.ceil(first + rounds * max(others, default=0.0) + MARGIN_SECONDS)
+
+
+def _holders(output: str, plan: Plan) -> list[Holder]:
+    """Who else holds a host, by what `TAKE` or `LOOK` printed."""
+    return [other for line in output.splitlines() if (other := _other(line, output, plan)) is not None]
 
 
 def _other(line: str, output: str, plan: Plan) -> Holder | None:

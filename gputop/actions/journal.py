@@ -18,9 +18,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from gputop.actions.sharing import SHARING, may_go_beside
 from gputop.actions.statefile import append_line, open_own, own_folder, read_own
 from gputop.catalog.text import clean
-from gputop.domain.action import SHARING, Goal, Outcome, Plan, StepResult
+from gputop.domain.action import ActionKind, Goal, Outcome, Plan, StepResult
 from gputop.domain.record import HostEnded, JournalEntry, PlanClosed, PlanOpened, StepBegan, StepEnded
 
 DRAINS_LOOKED_AT = 200
@@ -170,8 +171,8 @@ def _bytes(path: Path) -> bytes:
 def _is_closed(path: Path) -> bool:
     """Whether its last whole line closes it: years of finished plans need not be read again."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 200))
+        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 200))
             return b'{"type":"closed"' in file.read()
     except OSError:
         return False
@@ -179,9 +180,9 @@ def _is_closed(path: Path) -> bool:
 
 @contextmanager
 def locked(state_folder: Path, plan: Plan, shared: Path | None = None) -> Iterator[None]:
-    """Hold the plan, and its hosts unless its act shares them; raises `InUse` when another process does,
-    `JournalFailed` where no lock can be. `shared`: a folder of locks for all users of this machine, where there is
-    one."""
+    """Hold the plan, and its hosts unless its act shares them; raises `InUse` when another process does, and for a
+    shared host when what is under way there lets nothing go beside it, `JournalFailed` where no lock can be. `shared`:
+    a folder of locks for all users of this machine, where there is one."""
     folder = folder_of(state_folder)
     locks = folder / "locks"
     try:
@@ -191,12 +192,18 @@ def locked(state_folder: Path, plan: Plan, shared: Path | None = None) -> Iterat
         raise JournalFailed(f"the folder {locks} cannot be used: {error.strerror}") from error
     with ExitStack() as held:
         _hold(held, folder / f"{plan.id}.jsonl", f"plan {plan.id} is carried out by another process")
-        hosts = () if plan.request.kind in SHARING else {host.host for host in plan.hosts}
-        for host in sorted(hosts):  # in one order everywhere: two plans cannot wait for each other
+        for host in sorted({host.host for host in plan.hosts}):  # one order: two plans cannot wait for each other
             name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', host)}.lock"
-            _hold(held, locks / name, f"{host}: another plan is at work on it")
-            if shared is not None and is_for_all(shared):
-                _hold_for_all(held, shared / name, host, plan)
+            for_all = shared / name if shared is not None and is_for_all(shared) else None
+            if plan.request.kind in SHARING:
+                _keep_clear(plan.request.kind, locks / name, f"{host}: another plan is at work on it")
+                if for_all is not None:
+                    _keep_clear(plan.request.kind, for_all, f"{host}: another user of this machine acts on it")
+                continue
+            descriptor = _hold(held, locks / name, f"{host}: another plan is at work on it", says_who=True)
+            _say_who(descriptor, plan)
+            if for_all is not None:
+                _hold_for_all(held, for_all, host, plan)
         yield
 
 
@@ -209,7 +216,7 @@ def is_for_all(folder: Path) -> bool:
     return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX) and os.access(folder, os.W_OK)
 
 
-def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
+def _hold(held: ExitStack, path: Path, otherwise: str, *, says_who: bool = False) -> int:
     try:
         descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
@@ -218,7 +225,9 @@ def _hold(held: ExitStack, path: Path, otherwise: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise InUse(otherwise) from error
+        said = _who_it_says(descriptor) if says_who else ""
+        raise InUse(f"{otherwise}{f': {said}' if said else ''}") from error
+    return descriptor
 
 
 def _hold_for_all(held: ExitStack, path: Path, host: str, plan: Plan) -> None:
@@ -236,11 +245,51 @@ def _hold_for_all(held: ExitStack, path: Path, host: str, plan: Plan) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        said = clean(os.pread(descriptor, 200, 0).decode("utf-8", "replace")).strip()
+        said = _who_it_says(descriptor)
         raise InUse(f"{host}: another user of this machine acts on it{f': {said}' if said else ''}") from error
+    _say_who(descriptor, plan)
+
+
+def _say_who(descriptor: int, plan: Plan) -> None:
+    """In a lock that is held."""
     who = f"{plan.request.by}, {plan.request.kind.value}, plan {plan.id}\n".encode()
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, who, 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, who, 0)
+    except OSError as error:
+        raise JournalFailed(f"a lock cannot be written: {error.strerror}") from error
+
+
+def _who_it_says(descriptor: int) -> str:
+    try:
+        return clean(os.pread(descriptor, 200, 0).decode("utf-8", "replace")).strip()
+    except OSError:  # no plain file
+        return ""
+
+
+def _keep_clear(act: ActionKind, path: Path, otherwise: str) -> None:
+    """Nobody holds the lock at `path` who lets no `act` go beside; raises `InUse`. One that says who it is and lets it
+    is not tried: to try a lock is to hold it for a moment."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise JournalFailed(f"{path} cannot be opened: {error.strerror}") from error
+    try:
+        said = _who_it_says(descriptor)
+        if not may_go_beside(act, _act_in(said)):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InUse(f"{otherwise}{f': {said}' if said else ''}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _act_in(said: str) -> ActionKind | None:
+    """Of a lock; who may have a name with commas."""
+    words = said.rsplit(", ", 2)
+    return next((kind for kind in ActionKind if len(words) == 3 and kind.value == words[1]), None)
 
 
 def _is_locked(journal: Path) -> bool:

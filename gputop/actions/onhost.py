@@ -67,7 +67,8 @@ class HostActor:
                 identity = await self.identify(host)
                 return rebooted(step.before.get("boot_id"), identity.boot_id if identity is not None else None)
             case Goal.FIRST_FRAME:
-                return first_frame(await self._look(host), _names(step.wanted.get("devices", "")))
+                names, before = _names(step.wanted.get("devices", "")), int(step.wanted.get("at_least", "0"))
+                return first_frame(await self._look(host), names, before)
             case Goal.DEVICES_RESET:
                 return _after_reset(await self._look(host), _names(step.wanted["devices"]))
             case Goal.POWER_LIMIT:
@@ -149,8 +150,10 @@ class HostActor:
         if result.exit_status in (None, 127) or result.lost is not None:
             return GateItem(name="dcgmi diag", state="not-checked", summary="dcgmi did not run")
         failed = [line.strip(" |") for line in result.text.splitlines() if "Fail" in line]
-        if failed or not result.ok:
-            return GateItem(name="dcgmi diag", state="bad", summary="; ".join(failed)[:300] or "failed")
+        problem = trouble(result)
+        if failed or problem is not None:
+            why = "; ".join(failed)[:300] or (problem.summary if problem is not None else "")
+            return GateItem(name="dcgmi diag", state="bad", summary=why)
         return GateItem(name="dcgmi diag", state="ok", summary="level 1 passed")
 
     async def _check_process(self, host: str, step: Step) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from gputop.actions.lease import OPENED
 from gputop.domain.action import (
     BESIDE,
     ActionKind,
@@ -144,6 +145,14 @@ def state_during(kind: ActionKind, host: HostPlan, step: Step) -> HostActState:
     return HostActState.REBOOTING if step.goal is Goal.REBOOTED else STATE_DURING.get(kind, host.state)
 
 
+def _state_after(kind: ActionKind, host: HostPlan, step: Step, result: StepResult) -> HostActState | None:
+    """Where the host stands after a step: once opened it takes work, even if more is to be done."""
+    if result.state not in _REACHED:
+        return None
+    opened = step.goal in OPENED and result.state is not StepState.PENDING
+    return HostActState.ACTIVE if opened else state_during(kind, host, step)
+
+
 def intent(plan: Plan, host: HostPlan, now: datetime, summary: str = "") -> AuditRecord:
     """Written before anything is done to `host`."""
     commands = [step.command for step in host.steps if not isinstance(step.call, Watch)]
@@ -173,7 +182,7 @@ def audit_step(plan: Plan, host: HostPlan, step: Step, result: StepResult, now: 
         step=step.id,
         command=step.command,
         state_before=host.state.value,
-        state_after=state_during(plan.request.kind, host, step).value if result.state in _REACHED else None,
+        state_after=_state_after(plan.request.kind, host, step, result),
         result=result.state.value,
         exit_status=result.exit_status,
         duration_seconds=result.duration_seconds,

@@ -24,6 +24,8 @@ from gputop.actions.state import (
     losses_of_end,
     losses_of_reboot,
     of_no_job,
+    pods_of_drain,
+    unprovable,
 )
 from gputop.actions.verify import emptiness
 from gputop.domain.action import (
@@ -197,12 +199,14 @@ def _by_scheduler(request: ActionRequest, evidence: Evidence, scheduler: Schedul
             return steps, (), (), stays
         case ActionKind.DRAIN:
             steps = _drain_around(request, evidence, node, steps)
-            return steps, losses_of_drain(host, node), _consents(request, node), (*stays, *_fewer_devices(evidence))
+            notes = (*stays, *pods_of_drain(node), *unprovable(host), *_fewer_devices(evidence))
+            return steps, losses_of_drain(host, node), _consents(request, node), notes
         case ActionKind.RESUME:
             blocks, notes = _whose(request, node)
-            return _resume_around(request, evidence, steps), (), blocks, (*notes, *_fewer_devices(evidence))
+            unasked = ("overridden: whether it is fit for work is not checked",) if request.override else ()
+            return _resume_around(request, evidence, steps), (), blocks, (*notes, *unasked, *_fewer_devices(evidence))
         case ActionKind.CANCEL:
-            doomed = [job for job in node.jobs if job.id in request.jobs]
+            doomed = [job for job in node.jobs if {job.id, job.handle} & set(request.jobs)]
             lost = tuple(loss_of_job(job, certain=True) for job in doomed)
             return steps, lost, (), ()
     return steps, (), (), ()
@@ -306,7 +310,7 @@ def _whose(request: ActionRequest, node: NodeState) -> tuple[tuple[Block, ...], 
     if node.by == request.by or request.override or Consent.DRAINED_BY_OTHER in request.consents:
         return (), (told,)
     consent = Consent.DRAINED_BY_OTHER
-    hint = f"ask them first; then --override REASON, or --consent {consent}"
+    hint = f"ask them first; then --consent {consent}, or --override REASON, which sets the gate aside too"
     return (Block(kind=consent, summary=told, hint=hint, consent=consent),), (told,)
 
 
@@ -373,7 +377,8 @@ def _by_power(request: ActionRequest, evidence: Evidence, power: PowerProvider |
     if isinstance(steps, Block):
         return (), (), (*blocks, steps), ()
     if request.kind is ActionKind.START:
-        return (*steps, _first_frame(evidence)), (), blocks, ()
+        seconds = evidence.host.spec.policy.reboot_deadline_seconds
+        return (*steps, _first_frame(evidence, seconds)), (), blocks, ()
     losses = (*losses_of_end(evidence.host, evidence.node), *instance.stop_losses)
     if request.kind is ActionKind.STOP:
         losses += _lost_drain(request, evidence)
@@ -412,7 +417,10 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
     if isinstance(steps, Block):
         return (), losses, (*blocks, steps), ()
     before = evidence.identity.boot_id if evidence.identity is not None else None
-    deadline = evidence.host.spec.policy.reboot_deadline_seconds
+    policy = evidence.host.spec.policy
+    asked = request.deadline_seconds
+    by_scheduler = any(step.actor == "scheduler" for step in steps)  # what was asked for is how long its jobs may last
+    deadline = policy.reboot_deadline_seconds if asked is None or by_scheduler else asked
     known = {"boot_id": before} if before is not None else {}
     steps = tuple(
         structs.replace(step, before={**step.before, **known}, deadline_seconds=deadline)
@@ -421,7 +429,6 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
         for step in steps
     )
     if not any(step.goal is Goal.REBOOTED for step in steps):
-        seconds = deadline if request.deadline_seconds is None else request.deadline_seconds
         proof = Step(
             id="host.rebooted",
             actor="host",
@@ -429,23 +436,23 @@ def _reboot(request: ActionRequest, evidence: Evidence, ends: BackEnds, state: H
             call=Watch(what="wait for another boot id"),
             goal=Goal.REBOOTED,
             before=known,
-            deadline_seconds=max(seconds, deadline),
+            deadline_seconds=max(asked or 0.0, policy.reboot_deadline_seconds) if by_scheduler else deadline,
             poll_seconds=5.0,
         )
         steps = (*steps, proof)
-    return (*steps, _first_frame(evidence)), losses, blocks, notes
+    notes = (*notes, *_fewer_devices(evidence))
+    return (*steps, _first_frame(evidence, deadline)), losses, blocks, notes
 
 
-def _first_frame(evidence: Evidence) -> Step:
-    policy = evidence.host.spec.policy
+def _first_frame(evidence: Evidence, seconds: float) -> Step:
     return Step(
         id="host.first-frame",
         actor="host",
         title="wait for a healthy reading",
         call=Watch(what="wait until it answers with all its GPUs in order"),
         goal=Goal.FIRST_FRAME,
-        wanted={"devices": ",".join(device_keys(evidence.host))},
-        deadline_seconds=policy.reboot_deadline_seconds,
+        wanted={"devices": ",".join(device_keys(evidence.host)), "at_least": str(evidence.devices_before or 0)},
+        deadline_seconds=seconds,
         poll_seconds=5.0,
     )
 
@@ -473,6 +480,7 @@ def _identity(evidence: Evidence) -> HostIdentity:
 
 
 def _cannot(kind: ActionKind, name: str) -> Block:
-    if kind in (ActionKind.CANCEL, ActionKind.REQUEUE) and name == "none":
-        return Block(kind="not-possible", summary=f"it has no scheduler: there is no job to {kind.value}")
+    if name == MarkerScheduler.name:
+        summary = f"it has no scheduler that could {kind.value}"
+        return Block(kind="not-possible", summary=summary, hint='say "scheduler" in the inventory')
     return Block(kind="not-possible", summary=f"{name} cannot {kind.value.replace('-', ' ')}")

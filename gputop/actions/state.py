@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from gputop.actions.evidence import UNSEEN
 from gputop.actions.verify import ANSWERING, busy_processes, emptiness
 from gputop.catalog.text import counted
 from gputop.domain.action import ActionRequest, Block, CheckState, HostActState, Loss, LossKind
 from gputop.domain.host import Host
 from gputop.domain.instance import Instance, PowerState
-from gputop.domain.job import AdminState, Job, NodeState, PodFate
+from gputop.domain.job import AdminState, Job, NodeState, Pod, PodFate
 from gputop.domain.reading import ProcessReading
+from gputop.schedulers.kubernetes_check import describe_budget
+
+LEFT_AT_DRAIN = {PodFate.DAEMON_SET: "of a DaemonSet", PodFate.MIRROR: "static", PodFate.FINISHED: "finished"}
+"""Pods that a drain leaves where they are, and why."""
+MOST_PODS = 12
+"""More are not named in one line."""
 
 OF_NO_JOB = "Slurm reboots it as soon as its jobs have ended: what is of no job ends with it"
 
@@ -57,6 +64,8 @@ def describe(host: Host, node: NodeState | None, instance: Instance | None, stat
         if busy:
             users = sorted({process.user or "?" for process in busy})
             parts.append(f"{counted(len(busy), 'process', 'processes')} of {', '.join(users)}")
+        elif (proof := emptiness(host, host.spec.policy)).state is not CheckState.DONE:
+            parts.append(f"not known to be idle: {'; '.join(proof.left) or proof.summary}")
         elif not parts:
             parts.append("idle")
     return ", ".join(parts)
@@ -72,20 +81,54 @@ def losses_of_drain(host: Host, node: NodeState) -> tuple[Loss, ...]:
             name = f"{pod.namespace}/{pod.name}"
             key = f"pod {name} {pod.uid} {concern}"
             losses.append(Loss(kind=kind, summary=f"{name}: {kind.value}", user=pod.user, key=key))
-    return (*losses, *_processes(host, certain=lambda _: False))
+    return (*losses, *_processes(host, certain=lambda _: False), *_unseen(host, certain=False))
+
+
+def unprovable(host: Host) -> tuple[str, ...]:
+    """What keeps a drain from being proven, however long it waits."""
+    if host.frame is None:
+        return ()
+    dead = {
+        f"GPU {device.index} does not answer ({state})"
+        for position, device in enumerate(host.frame.devices)
+        if (state := host.frame.value("state", position)) not in ("ok", "excluded")
+    }
+    if not dead:
+        return ()
+    return (f"{', '.join(sorted(dead))}: this drain will not be proven, and what comes after it needs an override",)
+
+
+def pods_of_drain(node: NodeState) -> tuple[str, ...]:
+    """What a drain through Kubernetes does with each pod, by name, and the budgets that it will wait for."""
+    fates = {
+        "evicts": [pod for pod in node.pods if pod.fate in (PodFate.EVICT, PodFate.NEEDS_CONSENT)],
+        "waits for": [pod for pod in node.pods if pod.fate is PodFate.TERMINATING],
+        "leaves": [pod for pod in node.pods if pod.fate in LEFT_AT_DRAIN],
+    }
+    told = [f"{does} {counted(len(pods), 'pod')}: {_named(pods)}" for does, pods in fates.items() if pods]
+    full = [f"{describe_budget(budget)}: it waits for that" for budget in node.budgets if budget.allowed <= 0]
+    return (*told, *full)
+
+
+def _named(pods: Sequence[Pod]) -> str:
+    names = [
+        f"{pod.namespace}/{pod.name}" + (f" ({LEFT_AT_DRAIN[pod.fate]})" if pod.fate in LEFT_AT_DRAIN else "")
+        for pod in pods[:MOST_PODS]
+    ]
+    return ", ".join(names) + (f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else "")
 
 
 def losses_of_end(host: Host, node: NodeState | None) -> tuple[Loss, ...]:
     """What ends with the host."""
     jobs = () if node is None else node.jobs
-    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host, certain=lambda _: True))
+    return (*(loss_of_job(job, certain=True) for job in jobs), *_processes(host), *_unseen(host))
 
 
 def losses_of_reboot(host: Host, node: NodeState) -> tuple[Loss, ...]:
     """What a reboot behind the jobs of `node` waits for, and what it ends: processes of no such job."""
     jobs = {job.id for job in node.jobs}
     waited = (loss_of_job(job, certain=False) for job in node.jobs)
-    return (*waited, *_processes(host, certain=lambda process: process.job not in jobs))
+    return (*waited, *_processes(host, certain=lambda process: process.job not in jobs), *_unseen(host))
 
 
 def of_no_job(request: ActionRequest, host: Host, node: NodeState) -> tuple[Block, ...]:
@@ -98,11 +141,25 @@ def of_no_job(request: ActionRequest, host: Host, node: NodeState) -> tuple[Bloc
 
 
 def loss_of_job(job: Job, *, certain: bool) -> Loss:
-    summary = f"job {job.id} of {job.user or 'nobody known'}"
+    nodes = f", on {len(job.nodes)} nodes" if len(job.nodes) > 1 else ""
+    summary = f"job {job.handle} of {job.user or 'nobody known'}{nodes}"
     return Loss(kind=LossKind.JOB, summary=summary, user=job.user, certain=certain, key=f"job {job.id}")
 
 
-def _processes(host: Host, *, certain: Callable[[ProcessReading], bool]) -> tuple[Loss, ...]:
+def _unseen(host: Host, *, certain: bool = True) -> tuple[Loss, ...]:
+    """What may run there although nobody can see it."""
+    if host.frame is None or host.link.state not in ANSWERING:
+        return ()
+    proof = emptiness(host, host.spec.policy)
+    named = len(busy_processes(host.frame, host.spec.policy))
+    held = proof.left[named:]
+    if proof.state is CheckState.DONE or (proof.state is CheckState.NOT_DONE and not held):
+        return ()
+    summary = f"whatever runs there unseen: {'; '.join(held) or proof.summary}"
+    return (Loss(kind=LossKind.PROCESS, summary=summary, certain=certain, key=UNSEEN),)
+
+
+def _processes(host: Host, *, certain: Callable[[ProcessReading], bool] = lambda _: True) -> tuple[Loss, ...]:
     """Those that make devices busy, each once, on however many devices it is."""
     if host.frame is None:
         return ()

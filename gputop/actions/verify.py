@@ -102,14 +102,15 @@ def _silence(host: Host | None) -> str:
     return "no fresh reading"
 
 
-def first_frame(host: Host | None, expected: Collection[str] = ()) -> Check:
-    """Whether `host` answers with all its devices in order."""
+def first_frame(host: Host | None, expected: Collection[str] = (), before: int = 0) -> Check:
+    """Whether `host` answers with all its devices in order; `before`: how many it had at earlier drains, which counts
+    where the inventory does not say how many there are."""
     frame = host.frame if host is not None else None
     if host is None or frame is None or host.link.state not in ANSWERING:
         return Check(state=CheckState.UNKNOWN, summary=_silence(host))
     values = {"boot_id": frame.facts.boot_id} if frame.facts.boot_id else {}
     missing = set(expected) - {device.key for device in frame.devices}
-    wanted = host.spec.expect_devices or 0
+    wanted = before if host.spec.expect_devices is None else host.spec.expect_devices
     states = [frame.value("state", position) for position in range(len(frame.devices))]
     bad = sum(state not in ("ok", "excluded") for state in states)
     if missing or len(states) < wanted or not states or bad:

@@ -130,8 +130,8 @@ def energy(joules: float | None, *, width: int = 10) -> str:
     return _number(*((kilowatt_hours, "kWh") if kilowatt_hours < 1000 else (kilowatt_hours / 1e3, "MWh")), width)
 
 
-def age(seconds: float | None, *, width: int = 7) -> str:
-    """How old a value is: `0.4 s`, `41 s`, `2 m 14`, `3 h 05`, `12 d`."""
+def age(seconds: float | None, *, width: int = 9) -> str:
+    """How old a value is: `0.4 s`, `41 s`, `2 m 14 s`, `3 h 05 m`, `12 d`."""
     if seconds is None:
         return _fit((ABSENT,), width)
     seconds = max(0.0, seconds)
@@ -140,8 +140,8 @@ def age(seconds: float | None, *, width: int = 7) -> str:
     return duration(seconds, width=width)
 
 
-def duration(seconds: float | None, *, width: int = 7) -> str:
-    """A time span in its two largest units: `41 s`, `2 m 14`, `3 h 05`, `41 d`."""
+def duration(seconds: float | None, *, width: int = 9) -> str:
+    """A time span in its two largest units: `41 s`, `2 m 14 s`, `3 h 05 m`, `41 d`."""
     if seconds is None:
         return _fit((ABSENT,), width)
     whole = int(max(0.0, seconds))
@@ -149,10 +149,16 @@ def duration(seconds: float | None, *, width: int = 7) -> str:
     if whole < 60:
         return _fit((f"{whole} s", f"{whole}s"), width)
     if hours < 1:
-        return _fit((f"{minutes} m {whole % 60:02d}", f"{minutes} m", f"{minutes}m"), width)
+        return _two_units((minutes, "m"), (whole % 60, "s"), width)
     if days < 1:
-        return _fit((f"{hours} h {minutes % 60:02d}", f"{hours} h", f"{hours}h"), width)
+        return _two_units((hours, "h"), (minutes % 60, "m"), width)
     return _fit((f"{days} d", f"{days}d"), width)
+
+
+def _two_units(large: tuple[int, str], small: tuple[int, str], width: int) -> str:
+    (left, unit), (right, under) = large, small
+    both = (f"{left} {unit} {right:02d} {under}", f"{left}{unit} {right:02d}{under}", f"{left}{unit}{right:02d}{under}")
+    return _fit((*both, f"{left} {unit}", f"{left}{unit}"), width)
 
 
 def clock_time(at: datetime | None, as_of: datetime, zone: tzinfo | None, *, width: int = 16) -> str:

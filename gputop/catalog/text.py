@@ -65,6 +65,14 @@ def pad(text: str, width: int, *, right: bool = False, ellipsis: str = "…") ->
     return fill + short if right else short + fill
 
 
+def ascii_degrees(text: str) -> str:
+    """` 66 C` for `66 °C`: in ASCII, as wide as before, and flush right."""
+    return _DEGREES.sub(r" \1 C", text)
+
+
+_DEGREES = re.compile(r"(\d+) °C")
+
+
 def short_model(model: str | None) -> str:
     """`H100 80GB` from `NVIDIA H100 80GB HBM3`: maker, plug and kind of memory are left out. Empty for no model."""
     name = clean(model or "")

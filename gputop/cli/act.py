@@ -59,7 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     if kind == "message":
         group.add_argument("--text", metavar="TEXT", default="", help="what to say")
     if kind in ("cancel", "requeue"):
-        group.add_argument("--job", metavar="JOB", action="append", default=[], help="job id; may be repeated")
+        group.add_argument(
+            "--job",
+            metavar="JOB",
+            action="append",
+            default=[],
+            help="job id, or one task of an array: 4711_3; may be repeated",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -243,7 +249,11 @@ async def _act(args: argparse.Namespace, chosen: Selection, request: ActionReque
 
     allowed = args.allow_actions or chosen.settings.actions.enabled
     async with opened(chosen, watched(chosen, args.act), allowed=allowed) as acts:
-        proposal = await acts.propose(request)
+        try:
+            proposal = await acts.propose(request)
+        except asyncio.CancelledError:
+            diagnostics.say("interrupted; nothing was done")
+            raise
         if isinstance(proposal, Problem):
             return diagnostics.fail(proposal.summary, proposal.hint)
         if args.dry_run or not args.yes:

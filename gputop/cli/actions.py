@@ -61,7 +61,7 @@ def _forget(args: argparse.Namespace, story: Story) -> int:
     """Asks no host and needs no inventory: both may be gone."""
     from gputop import wiring
     from gputop.actions.audit import AuditFailed, AuditLog, who_acts
-    from gputop.actions.forgetting import forget
+    from gputop.actions.forgetting import forget, left_behind
     from gputop.actions.journal import InUse, JournalFailed
     from gputop.cli.act import story_of
     from gputop.domain.clock import SystemClock
@@ -73,6 +73,8 @@ def _forget(args: argparse.Namespace, story: Story) -> int:
     except (AuditFailed, JournalFailed, InUse) as failure:
         return diagnostics.fail(str(failure), code=Exit.REFUSED)
     _print(args, story_of(story.plan.id) or story, ())
+    for host in story.plan.hosts:
+        diagnostics.say(f"{host.host}: {left_behind(story, host)}")
     return Exit.DONE
 
 

@@ -59,10 +59,6 @@ BESIDE = frozenset({ActionKind.RESET, ActionKind.SIGNAL, ActionKind.POWER_CAP, A
 """Acts that neither need a host's scheduler nor change where the host stands."""
 
 
-SHARING = frozenset({ActionKind.SIGNAL, ActionKind.MESSAGE, ActionKind.CANCEL, ActionKind.REQUEUE, ActionKind.ACK})
-"""Acts that do not need a host to themselves: a drain that waits for a job must not keep anybody from canceling it."""
-
-
 class Signal(StrEnum):
     INT = "INT"
     TERM = "TERM"
@@ -268,6 +264,13 @@ class Loss(Struct, frozen=True, kw_only=True):
     key: str = ""
     """What it is, however its words change: `job 57381`, `process 4242 981273`; empty: its summary."""
 
+    @property
+    def verb(self) -> str:
+        """What the act does about it, for people: only work is waited for."""
+        if self.certain:
+            return "loses"
+        return "waits for" if self.kind in (LossKind.JOB, LossKind.PROCESS) else "risks"
+
 
 class Block(Struct, frozen=True, kw_only=True):
     """What stands in the way on one host."""
@@ -411,6 +414,8 @@ class Check(Struct, frozen=True, kw_only=True):
     """"waiting: 3 left"; "PDB ml/train allows 0 disruptions (2 of 2 needed)"."""
     left: tuple[str, ...] = ()
     """What is waited for, with owners: "job 57381 of carol, 6 h left". Untrusted text."""
+    under_way: bool = False
+    """It comes by itself: a call that was made has taken, and another would add nothing."""
     values: dict[str, str] = {}
     """What was read: `{"boot_id": …}`, for the audit."""
 

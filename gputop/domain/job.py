@@ -26,6 +26,10 @@ class Job(Struct, frozen=True, kw_only=True):
     """A job with something on the host. Names are untrusted text."""
 
     id: str
+    """The number that its processes carry. Slurm counts the last task of an array, and the first part of a
+    heterogeneous job, under the number of the whole: said to one of its programs, it means them all."""
+    part: str | None = None
+    """What Slurm calls this task or part alone: `4711_3`, `4711+0`; `None`: the job is whole."""
     name: str | None = None
     user: str | None = None
     state: str | None = None
@@ -39,6 +43,11 @@ class Job(Struct, frozen=True, kw_only=True):
     ends_at: datetime | None = None
     """Start plus time limit; `None`: no limit or not known."""
     requeueable: bool | None = None
+
+    @property
+    def handle(self) -> str:
+        """What it is called, and nothing else is."""
+        return self.part or self.id
 
 
 class PodFate(StrEnum):

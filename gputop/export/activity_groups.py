@@ -12,7 +12,7 @@ from gputop.domain.host import Host
 from gputop.domain.reading import DeviceEvent, Frame, ProcessReading
 from gputop.export.groups import Group, Item, Tone, age_words, memory, moment, not_known
 from gputop.fleet.attribution import unattributed_bytes
-from gputop.fleet.occupancy import FRESH, SHOWN
+from gputop.fleet.occupancy import FRESH, has_values
 from gputop.health.bursts import Folded, bursts, same_device
 
 SEVERE = frozenset({"rma", "reboot", "reset"})
@@ -22,7 +22,7 @@ CALM = frozenset({"app", "info"})
 def processes_group(host: Host, as_of: datetime, zone: tzinfo | None) -> Group:
     """Each process on devices with its owner, most memory first, and memory that no process holds."""
     frame = host.frame
-    if frame is None or host.link.state not in SHOWN:
+    if frame is None or not has_values(host):
         return Group("Processes", (), absence=not_known(host))
     found: dict[int, list[ProcessReading]] = {}
     for process in frame.processes:
@@ -46,7 +46,7 @@ def _held(readings: list[ProcessReading]) -> int:
 
 
 def _process(frame: Frame, readings: list[ProcessReading], as_of: datetime, zone: tzinfo | None) -> Item:
-    """`pid 88412   alice  GPU 0-3  156 GiB  since Mon 09:12, 5 h 02 ago  slurm 57381  python train.py`."""
+    """`pid 88412   alice  GPU 0-3  156 GiB  since Mon 09:12, 5 h 02 m ago  slurm 57381  python train.py`."""
     one = readings[0]
     sizes = [reading.memory_used_bytes for reading in readings if reading.memory_used_bytes is not None]
     words = [

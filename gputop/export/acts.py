@@ -14,6 +14,7 @@ from gputop.domain.action import (
     Allow,
     Confirm,
     Deny,
+    HostActState,
     HostPlan,
     Outcome,
     OutcomeState,
@@ -25,6 +26,7 @@ from gputop.domain.action import (
     Verdict,
 )
 from gputop.domain.record import AuditRecord, Lease, Standing, standing
+from gputop.domain.scripts import command_in, name_of, scripts_of
 
 SCHEMA = "gputop-act/1"
 
@@ -45,9 +47,12 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
     request = plan.request
     count = len(plan.hosts)
     lines = [f"{request.kind.value} {counted(count, 'host')}   plan {plan.id}"]
+    scripts = scripts_of(plan)
     for host in plan.hosts:
-        lines += ["", f"{host.host}   now: {clean(host.now) or host.state.value}", *_host_lines(host)]
+        lines += ["", f"{host.host}   now: {clean(host.now) or host.state.value}", *_host_lines(host, scripts)]
     lines.append("")
+    for script in scripts:
+        lines += [f"{name_of(scripts, script)} is", f"  {clean(script)}", ""]
     if count > 1:
         lines.append(f"first {plan.hosts[0].host} alone, then {plan.at_once} at a time; stop at the first failure")
     match verdict:
@@ -63,10 +68,10 @@ def plan_text(plan: Plan, verdict: Verdict) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _host_lines(host: HostPlan) -> list[str]:
-    lines = [f"  will   {step.title}: {clean(step.command)}" for step in host.steps]
+def _host_lines(host: HostPlan, scripts: tuple[str, ...]) -> list[str]:
+    lines = [f"  will   {step.title}: {clean(command_in(scripts, step))}" for step in host.steps]
     for loss in host.losses:
-        lines.append(f"  {'loses ' if loss.certain else 'waits '} {clean(loss.summary)}")
+        lines.append(f"  {loss.verb.partition(' ')[0]:<6} {clean(loss.summary)}")
     lines += [f"  blocks {clean(block.summary)}" for block in host.blocks]
     lines += [f"  note   {clean(note)}" for note in host.notes]
     return lines
@@ -168,7 +173,14 @@ def _lease_lines(lease: Lease, now: datetime, seen: Seen | None) -> Iterator[str
         case Standing.DRAINING if lease.act is ActionKind.DRAIN:
             yield "     not proven empty when the drain was last looked at"
     if seen is not None:
-        yield f"     now: {clean(seen.now) or seen.state.value}"
+        yield f"     now: {clean(seen.now) or seen.state.value}{_OPEN.get(seen.state, '')}"
+
+
+_OPEN = {
+    HostActState.ACTIVE: "; it takes work",
+    HostActState.UNKNOWN: "; whether it takes work is not known",
+}
+"""What stands behind the words of a host that was drained: `idle` may be either."""
 
 
 def leases_document(leases: Sequence[Lease], seen: Mapping[str, Seen] | None = None) -> list[dict[str, Any]]:

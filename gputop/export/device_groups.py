@@ -26,7 +26,7 @@ from gputop.export.groups import (
     yes_no,
 )
 from gputop.fleet.attribution import unattributed_bytes
-from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH, SHOWN, occupancies
+from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH, has_values, occupancies
 
 NEAR_CELSIUS = 4.0
 """So far below the temperature at which it slows down, a device is said to be near it."""
@@ -48,7 +48,7 @@ class _Values:
         self.frame = host.frame
         self.position = position
         self.state = str(self.frame.value("state", position)) if self.frame is not None else "error"
-        self.is_readable = self.state == "ok" and host.link.state in SHOWN
+        self.is_readable = self.state == "ok" and has_values(host)
         self.asked: list[str] = []
         """Metrics that were looked at."""
 
@@ -61,7 +61,7 @@ def device_groups(host: Host, position: int, as_of: datetime) -> list[Group]:
     """The device at `position` of the newest frame, which there must be."""
     values = _Values(host, position)
     absence = "not reported by this device"
-    if host.link.state not in SHOWN:
+    if not has_values(host):
         absence = not_known(host)
     elif not values.is_readable:
         absence = f"not known: the device is {values.state}"

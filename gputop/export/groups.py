@@ -85,7 +85,7 @@ def span(seconds: float) -> str:
 
 
 def moment(at: datetime | None, as_of: datetime, zone: Any) -> str | None:
-    """`Mon 09:12, 5 h 02 ago`."""
+    """`Mon 09:12, 5 h 02 m ago`."""
     if at is None:
         return None
     seconds = (as_of - at).total_seconds()

@@ -25,7 +25,7 @@ from gputop.export.groups import (
     span,
     watts,
 )
-from gputop.fleet.occupancy import SHOWN
+from gputop.fleet.occupancy import has_values
 from gputop.fleet.totals import known
 
 SKEW_SECONDS = 2.0
@@ -108,7 +108,7 @@ def _devices(host: Host, frame: Frame) -> str:
 
 def host_load(host: Host, as_of: datetime) -> Group:
     """Load and memory of the server, and of its devices together."""
-    frame = host.frame if host.link.state in SHOWN else None
+    frame = host.frame if has_values(host) else None
     items = (*_load(frame), _agent(host, frame, as_of))
     return Group("Load and memory", items, age_words(host, as_of) if frame else "", not_known(host))
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from gputop.catalog import format as show
-from gputop.catalog.text import clean, cut, pad, short_model
+from gputop.catalog.text import ascii_degrees, clean, cut, pad, short_model
 from gputop.domain.host import Host
 from gputop.domain.link import SEVERITY, TROUBLE, LinkState
 from gputop.domain.plural import counted
@@ -87,7 +87,7 @@ def _finish(line: Line, width: int | None, *, color: bool, ascii_only: bool) -> 
             text = cut(text, room)
             room -= cell_len(text)
         if ascii_only:
-            text = text.translate(_ASCII).encode("ascii", "replace").decode()
+            text = ascii_degrees(text).translate(_ASCII).encode("ascii", "replace").decode()
         code = _COLORS.get(style) if color else None
         pieces.append(f"\x1b[{code}m{text}\x1b[0m" if code and text.strip() else text)
     return "".join(pieces).rstrip(" ") + "\n"

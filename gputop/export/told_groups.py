@@ -83,12 +83,12 @@ def _jobs(node: NodeState, as_of: datetime, zone: tzinfo | None) -> Iterator[Ite
     if not node.jobs and node.block is None and node.scheduler == "slurm":
         yield Item("jobs", "none")
     for number, job in enumerate(node.jobs):
-        words = [job.id, job.user or "nobody known", job.state, job.partition, job.name]
+        words = [job.handle, job.user or "nobody known", job.state, job.partition, job.name]
         yield Item("" if number else "jobs", clean("  ".join(filter(None, words))), _left(job, as_of, zone))
 
 
 def _left(job: Job, as_of: datetime, zone: tzinfo | None) -> str:
-    """`2 GPUs, since 09:12:00, 5 h 02 left, on 4 nodes`."""
+    """`2 GPUs, since 09:12:00, 5 h 02 m left, on 4 nodes`."""
     parts = []
     if job.gpus is not None:
         parts.append(counted(job.gpus, "GPU"))

@@ -17,7 +17,23 @@ FRESH: frozenset[LinkState] = frozenset({LinkState.OK, LinkState.DEGRADED})
 """Link states in which the newest frame tells about now."""
 
 SHOWN: frozenset[LinkState] = FRESH | {LinkState.STALE}
-"""Link states in which the newest values are still shown; else they say nothing about now."""
+"""Link states in which the newest values may still be shown (`has_values`); else they say nothing about now."""
+
+
+def has_values(host: Host) -> bool:
+    """Whether the newest values of a host are worth showing. Those from before a cut of its connection are not, once it
+    is connected again and sends none."""
+    if host.link.state is LinkState.STALE and host.frame is not None and host.reported.state is LinkState.OK:
+        return host.frame.received_at >= host.reported.since
+    return host.link.state in SHOWN
+
+
+def occupancy(host: Host, position: int) -> Occupancy:
+    """Of the device at `position` of the newest frame. `unknown` while the host's values are not fresh."""
+    frame = host.frame
+    if frame is None or host.link.state not in FRESH:
+        return "unknown"
+    return _occupancy(frame, position, any(one.kind != "graphics" for one in frame.processes_of(position)))
 
 
 def occupancies(host: Host) -> list[Occupancy]:

@@ -96,7 +96,8 @@ def _of_session(host: Host, now: datetime) -> Link:
             if host.link.state in TROUBLE:
                 return host.link
             return _entered(host.link, LinkState.CONNECTING, reported.since, None)
-        return _entered(host.link, LinkState.STALE, reported.since + FIRST_FRAME_GRACE, _silent(None))
+        return _entered(host.link, LinkState.STALE, reported.since + FIRST_FRAME_GRACE,
+                        _silent(frame.received_at if frame is not None else None, is_new=True))  # fmt: skip
     limit = stale_after(frame.interval_seconds)
     if frame.interval_seconds and now - frame.received_at > limit:
         return _entered(host.link, LinkState.STALE, frame.received_at + limit, _silent(frame.received_at))
@@ -104,11 +105,13 @@ def _of_session(host: Host, now: datetime) -> Link:
     return _entered(host.link, LinkState.OK if worst is None else LinkState.DEGRADED, frame.received_at, worst)
 
 
-def _silent(last: datetime | None) -> Problem:
-    third = "a cut network" if last else "a login file that waits or asks"
+def _silent(last: datetime | None, *, is_new: bool = False) -> Problem:
+    """`last`: when the newest reading came; `None`: none ever did. `is_new`: none came over this connection."""
+    third = "a login file that waits or asks" if is_new else "a cut network"
+    again = "connected again, but no readings come" if is_new else "connected, but no readings come"
     return Problem(
         kind=ProblemKind.AGENT_SILENT,
-        summary="connected, but no readings come" if last else "connected, but no first reading came",
+        summary=again if last else "connected, but no first reading came",
         hint=f"a hung driver, an overloaded server or {third}: log in and try nvidia-smi",
         since=last,
     )

@@ -16,6 +16,7 @@ from gputop.domain.backend import Ipmi
 from gputop.domain.call import Performed, RunHere
 from gputop.domain.host import Host, HostSpec
 from gputop.domain.instance import Instance, PowerState
+from gputop.domain.problem import ProblemKind
 from gputop.ports import Clock, Runner
 from gputop.power.proof import another_boot, in_state
 from gputop.transport.runner import perform, shown, trouble
@@ -28,6 +29,8 @@ START_SECONDS = 60.0
 POLL_SECONDS = 3.0
 
 STATUS = ("chassis", "power", "status")
+
+NO_SESSION = "ipmitool says the same of a BMC that is silent, and of a wrong user name or password: look at each"
 
 
 class IpmiPowerProvider:
@@ -71,7 +74,8 @@ class IpmiPowerProvider:
         async with self._places:
             result = await self._runner.run(call, deadline_seconds=LOOK_SECONDS)
         if (problem := trouble(result)) is not None:
-            return PowerState.UNKNOWN, problem.summary, problem.hint
+            hint = problem.hint or (NO_SESSION if problem.kind is ProblemKind.TOOL_FAILED else None)
+            return PowerState.UNKNOWN, problem.summary, hint
         said = shown(result.text)
         match said.lower().split()[-2:]:
             case ["is", "on"]:

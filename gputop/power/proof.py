@@ -21,6 +21,13 @@ WANTED = {
 }
 """Goals of power -> the states that reach them."""
 
+ON_THE_WAY = {
+    Goal.STOPPED: PowerState.STOPPING,
+    Goal.RUNNING: PowerState.STARTING,
+    Goal.HIBERNATED: PowerState.STOPPING,
+}
+"""Goals of power -> the state that comes right before."""
+
 
 async def another_boot(runner: Runner, host: str, step: Step) -> Check:
     """Whether `host` has booted since the plan was made, by its own word."""
@@ -41,7 +48,7 @@ def in_state(goal: Goal, power: PowerState, said: str) -> Check:
     if goal is Goal.HIBERNATED and power is PowerState.STOPPED:
         summary = f"{said}: it stopped without hibernating, its memory is lost"
         return Check(state=CheckState.BLOCKED, summary=summary, values=values)
-    return Check(state=CheckState.NOT_DONE, summary=said, values=values)
+    return Check(state=CheckState.NOT_DONE, summary=said, values=values, under_way=power is ON_THE_WAY.get(goal))
 
 
 def id_of(named: str | None, spec: HostSpec) -> str | None:

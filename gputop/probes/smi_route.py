@@ -103,6 +103,7 @@ class SmiDialect:
         self._asking = False
         self._sampling = False
         self._sample_at = 0.0
+        self._started_at = 0.0
         self._restart_at: float | None = None
 
     def answers(self) -> list[bytes]:
@@ -121,6 +122,8 @@ class SmiDialect:
 
     def beat(self, interval_seconds: float, now: float) -> bytes:
         lines = b"\n"
+        if not self._sampling and self._picture.has_devices and now >= self._started_at + _PATIENCE_SECONDS:
+            self._sampling = True  # the list of processes hangs: the devices are shown without
         if not self._sampling:
             return lines
         if self._restart_at is not None and now >= self._restart_at:
@@ -161,8 +164,7 @@ class SmiDialect:
             self._restart_at = now + _RESTART_SECONDS
         else:
             self._picture.take_line(text, now)
-        if self._picture.complete:
-            self._begin()
+        self._begin_once_complete()
 
     def _take_output(self, word: str, text: str, now: float) -> None:
         """Lines of a program that ends by itself, until it has ended."""
@@ -177,11 +179,13 @@ class SmiDialect:
     def _ended(self, word: str, status: int, output: str, now: float) -> None:
         if word == "help":
             self._picture.take_help(output)
-            self._answers.append(self._start_stream())
+            self._started_at = now
+            self._answers += [self._start_stream(), self._next_ask(now)]
             return
         self._picture.take(word.removeprefix("ask_"), status, output)
         if word == "ask_apps":
             self._answers.append(self._people.question(nvidia_smi.apps(output)))
+        self._begin_once_complete()
         self._asking = False
         self._answers.append(self._next_ask(now))
 
@@ -202,6 +206,10 @@ class SmiDialect:
             self._people.forget()
         self._asking = True
         return f"ask ask_{word} {' '.join(arguments)}\n".encode()
+
+    def _begin_once_complete(self) -> None:
+        if self._picture.complete:
+            self._begin()
 
     def _begin(self) -> None:
         """From now on there is something to show."""

@@ -56,7 +56,9 @@ class SmiRoute:
             now = self._machine.monotonic()
             if self._picture.complete or now >= until:
                 break
-            if self._stream is not None:
+            if self._picture.has_devices:
+                self._take_answer(until)
+            elif self._stream is not None:
                 self._wait_for_line(until)
         patience = max(_PATIENCE_INTERVALS * self._interval, self._interval + _PATIENCE_SECONDS)
         return self._picture.sample(now, patience, self._processes.look_up)

@@ -40,11 +40,17 @@ class Picture:
         self._words: List[str] = []
         self._failure: Optional[Problem] = None
         self._apps: Optional[List[nvidia_smi.App]] = None
+        self._was_told_apps = False
+
+    @property
+    def has_devices(self) -> bool:
+        """Every GPU has spoken, or the program has ended."""
+        return self._failure is not None or len(self._rows) + len(self._lost) >= self._count
 
     @property
     def complete(self) -> bool:
-        """Every GPU has spoken, or the program has ended: there is nothing to wait for."""
-        return self._failure is not None or len(self._rows) + len(self._lost) >= self._count
+        """There is nothing to wait for: whoever reads but once sees whether a GPU is idle too."""
+        return self._failure is not None or (self.has_devices and self._was_told_apps)
 
     # questions
 
@@ -79,6 +85,7 @@ class Picture:
         """The answer to a question."""
         if word == "apps":
             self._apps = nvidia_smi.apps(output) if status == 0 else None
+            self._was_told_apps = True
         elif word == "medium":
             rows = [self._medium_query.row(line) for line in output.splitlines()]
             self._take_seldom(word, [row for row in rows if row is not None])

@@ -53,6 +53,8 @@ SILENCES = (
 )
 """Words by which kubectl says that the API server does not answer."""
 UNKNOWN_USER = ("You must be logged in to the server", "Unauthorized", "provide credentials")
+NO_CREDENTIALS = "getting credentials: "
+"""Behind it kubectl says what became of the program that should fetch them."""
 NO_CONTEXT = ("context was not found", "does not exist")
 TIMED_OUT = ("global timeout reached", "drain did not complete within", "to terminate: context deadline exceeded")
 OLD_KUBECTL = "doesn't support dry-run"
@@ -61,6 +63,8 @@ BUDGET = "disruption budget"
 """In what kubectl prints when a PodDisruptionBudget refuses."""
 
 _FORBIDDEN = re.compile(r'User "([^"]*)" cannot (\S+) resource "([^"]*)"')
+_TOO_OLD = re.compile(r"unknown flag: \S+|invalid argument \S+ for \"?--dry-run\S*")
+_NO_TRUST = re.compile(r"x509: (.*)")
 _T = TypeVar("_T")
 
 
@@ -109,7 +113,8 @@ class KubernetesScheduler:
                 states[host.name] = self._blocked(host, node)
                 continue
             state = self._state(host, node, nodes, (), ())
-            states[host.name] = structs.replace(state, admin=AdminState.UNKNOWN) if state.cordoned else state
+            told = state.admin not in (AdminState.DRAINED, AdminState.DRAINING)
+            states[host.name] = state if told else structs.replace(state, admin=AdminState.UNKNOWN)
         return states
 
     def cordon_steps(self, node: NodeState, request: ActionRequest) -> tuple[Step, ...] | Block:
@@ -274,6 +279,12 @@ def _explain(problem: Problem, said: str) -> Problem:
         return Problem(kind=ProblemKind.PERMISSION, summary=summary, detail=said, hint="ask for that right (RBAC)")
     if any(words in said for words in UNKNOWN_USER):
         return Problem(kind=ProblemKind.AUTH_REFUSED, summary="the cluster does not know this account", detail=said)
+    if why := said.partition(NO_CREDENTIALS)[2]:
+        summary = f"kubectl gets no credentials: {why.splitlines()[0]}"[:200]
+        return Problem(kind=ProblemKind.AUTH_REFUSED, summary=summary, detail=said)
+    if match := _NO_TRUST.search(said):
+        summary = f"kubectl does not accept the API server's certificate: {match[1]}"
+        return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary, detail=said)
     if _is_silent(said):
         summary = "the API server does not answer"
         return Problem(kind=ProblemKind.CONNECTION_REFUSED, summary=summary, detail=said)
@@ -284,6 +295,9 @@ def _explain(problem: Problem, said: str) -> Problem:
     if problem.kind is ProblemKind.TOOL_MISSING or "exit status 127" in problem.summary:
         summary = "kubectl is not on the PATH of this account"
         return Problem(kind=ProblemKind.TOOL_MISSING, summary=summary, detail=said or problem.summary)
+    if match := _TOO_OLD.search(said):
+        summary = f"this kubectl is too old: {match[0]}"
+        return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary, detail=said, hint="kubectl 1.20 or newer")
     if refused := _refusals(said):
         summary = f"kubectl evicts nothing: {'; '.join(refused)}"
         return Problem(kind=ProblemKind.TOOL_FAILED, summary=summary, detail=said)

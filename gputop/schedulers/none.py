@@ -8,9 +8,10 @@ policy, so that sudoers can name it exactly; texts travel on standard input.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec import Struct, structs
@@ -61,6 +62,8 @@ fails when that is everybody."""
 
 _RUNNING = frozenset({"active", "activating", "reloading", "refreshing"})
 """States of a unit that is at work, or comes back by itself."""
+_UNIT = re.compile(r"[A-Za-z0-9_@:][A-Za-z0-9_@:.\\-]*")
+"""A name of systemd's, which is no option and no path."""
 _OF_MARKER = frozenset({Goal.MARKED, Goal.UNMARKED, Goal.CORDONED})
 _STOPPED = frozenset({"inactive", "failed", "unknown"})
 _MODE_WORDS = {"default": "DEFAULT", "exclusive-process": "EXCLUSIVE_PROCESS", "prohibited": "PROHIBITED"}
@@ -395,9 +398,22 @@ def _logins(host: str, *, closed: bool) -> Step:
 def read_marker(text: str) -> Marker:
     """What a marker says. One that is not gputop's is somebody's all the same."""
     try:
-        return msgspec.json.decode(text, type=Marker)
+        marker = msgspec.json.decode(text, type=Marker)
+        return structs.replace(
+            marker,
+            since=_time(marker.since),
+            until=_time(marker.until),
+            units=tuple(unit for unit in marker.units if _UNIT.fullmatch(unit)),
+        )
     except msgspec.DecodeError:
         return Marker(by="", reason=f"a marker that is not gputop's: {_flat(text)[:200]}", gputop=0)
+
+
+def _time(value: datetime | None) -> datetime | None:
+    """A time that can be told in any zone: UTC where somebody wrote none; `None` where it is of no such year."""
+    if value is None or not 1970 < value.year < 9000:
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
 def _text(marker: Marker) -> str:

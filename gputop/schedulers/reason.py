@@ -29,7 +29,7 @@ def reason_of(request: ActionRequest) -> str:
     why = _line(request.reason) or request.kind.value
     ticket = _TICKET.search(why)
     user = re.sub(r"[:\s]", "_", _line(request.by)) or "unknown"
-    return f"gputop:{user}:{ticket.group() if ticket else '-'}: {why}"[:LIMIT]
+    return f"gputop:{user}:{ticket.group() if ticket else '-'}: {why}"[:LIMIT].rstrip()
 
 
 def parse_reason(text: str | None) -> Reason | None:
@@ -52,7 +52,8 @@ def not_ours(node: NodeState, request: ActionRequest) -> Block | None:
     return Block(
         kind=Consent.DRAINED_BY_OTHER,
         summary=f"taken out of service by {by or 'somebody unknown'}{when}: {why}",
-        hint=f"{f'ask {by}' if by else 'find out who'} first, or say why you override it",
+        hint=f"{f'ask {by}' if by else 'find out who'} first; then --consent {Consent.DRAINED_BY_OTHER}, or "
+        "--override REASON, which sets the gate aside too",
         consent=Consent.DRAINED_BY_OTHER,
     )
 

@@ -49,7 +49,7 @@ SILENCES = (
 )
 """Words by which Slurm's programs say that slurmctld does not answer."""
 
-FILTERS = ("SQUEUE_ACCOUNT", "SQUEUE_NAMES", "SQUEUE_PARTITION", "SQUEUE_QOS", "SQUEUE_STATES", "SQUEUE_USERS")
+FILTERS = tuple(f"SQUEUE_{name}" for name in ("ACCOUNT", "LICENSES", "NAMES", "PARTITION", "QOS", "STATES", "USERS"))
 """Variables of a person's shell that would hide jobs."""
 
 _T = TypeVar("_T")
@@ -105,7 +105,7 @@ class SlurmScheduler:
         for host in hosts:
             node = found[host.name]
             states[host.name] = (
-                self._blocked(host, node) if isinstance(node, Block) else self._state(host, by_name[node], (), ())
+                self._blocked(host, node) if isinstance(node, Block) else self._state(host, by_name[node], None, ())
             )
         return states
 
@@ -142,7 +142,7 @@ class SlurmScheduler:
         node = next((node for node in nodes if node.name == name), None)
         if node is None:
             return Check(state=CheckState.UNKNOWN, summary=f"Slurm says nothing of node {name}")
-        return judge_node(step, node, jobs_on(node, [job.job for job in jobs]), self._clock.now())
+        return judge_node(step, node, jobs_on(node, jobs), self._clock.now())
 
     async def perform(self, host: str, step: Step) -> Performed:
         performed = await perform(self._runner, step)
@@ -154,11 +154,12 @@ class SlurmScheduler:
         own = self._drain_seconds.get(node.host, POLICY.drain_deadline_seconds)
         return own if request.deadline_seconds is None else request.deadline_seconds
 
-    def _state(self, host: Host, node: SlurmNode, jobs: Sequence[SlurmJob], controllers: Sequence[str]) -> NodeState:
+    def _state(
+        self, host: Host, node: SlurmNode, jobs: Sequence[SlurmJob] | None, controllers: Sequence[str]
+    ) -> NodeState:
+        """`jobs`: `None` where they were not asked for."""
         held = node.state.cordoned or node.state.admin is AdminState.DOWN
         ours = parse_reason(node.reason)
-        gpus = {job.job.id: job.gpus.get(node.name) for job in jobs}
-        here = jobs_on(node, [job.job for job in jobs])
         return NodeState(
             host=host.name,
             scheduler=self.name,
@@ -171,7 +172,7 @@ class SlurmScheduler:
             by=(ours.by if ours is not None else node.reason_by) if held else None,
             since=node.reason_at if held else None,
             booted_at=node.booted_at,
-            jobs=tuple(structs.replace(job, gpus=gpus.get(job.id)) for job in here),
+            jobs=jobs_on(node, jobs) if jobs is not None else (),
             controller=self._is_controller(host, controllers),
             observed_at=self._clock.now(),
         )
@@ -229,7 +230,10 @@ class SlurmScheduler:
             return None
         result = await self._run(*words)
         said = result.error_text + result.text
-        without = result.exit_status not in (0, None) and not any(words in said for words in SILENCES)
+        problem = trouble(result)
+        late = problem is not None and problem.kind is ProblemKind.TIMED_OUT  # as text it would be as late
+        silent = late or any(words in said for words in SILENCES)
+        without = result.exit_status not in (0, None) and not silent
         if result.truncated or without:
             self._no_json.add(words[0])
             return None

@@ -5,26 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from msgspec import structs
+
 from gputop.catalog.format import duration
 from gputop.domain.action import Check, CheckState, Goal, Step
 from gputop.domain.job import Job
 from gputop.schedulers.reason import parse_reason
-from gputop.schedulers.slurm_read import SlurmNode, holds_nodes
+from gputop.schedulers.slurm_read import SlurmJob, SlurmNode, holds_nodes
 from gputop.schedulers.slurm_steps import REBOOTS
 
-HIDDEN = Job(id="?", name="hidden: Slurm counts the node as busy and shows no job on it")
+HIDDEN = Job(id="?", name="hidden: Slurm counts more of the node as used than it shows")
 """What holds a node without being shown (PrivateData). It counts as somebody else's."""
 BOOT_JITTER = timedelta(seconds=30)
 """Slurm counts a boot time back from the uptime: without any reboot it moves by seconds."""
+RESERVED = frozenset({"maintenance", "reserved"})
+"""Flags by which a reservation keeps a node for its own jobs."""
 KILL_FAILED = "kill task failed"
 """Slurm's reason when processes of a job outlived it."""
 
 
-def jobs_on(node: SlurmNode, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """The jobs that hold this node; `HIDDEN` when there must be some and none is shown."""
-    here = tuple(job for job in jobs if node.name in job.nodes and holds_nodes(job))
-    holds = node.state.base in {"ALLOCATED", "MIXED"} or node.gres.used > 0
-    return here or ((HIDDEN,) if holds else ())
+def jobs_on(node: SlurmNode, jobs: Sequence[SlurmJob]) -> tuple[Job, ...]:
+    """The jobs that hold this node, with their GPUs on it; `HIDDEN` among them when there must be more: none is shown
+    of a busy node, or Slurm counts more GPUs as used than the shown ones have."""
+    here = tuple(
+        structs.replace(one.job, gpus=one.gpus.get(node.name))
+        for one in jobs
+        if node.name in one.job.nodes and holds_nodes(one.job)
+    )
+    if not here:
+        return (HIDDEN,) if node.state.base in {"ALLOCATED", "MIXED"} or node.gres.used > 0 else ()
+    counts = [job.gpus for job in here if job.gpus is not None]
+    told = len(counts) == len(here)
+    return (*here, HIDDEN) if told and sum(counts) < node.gres.used else here
 
 
 def judge_node(step: Step, node: SlurmNode, jobs: Sequence[Job], now: datetime) -> Check:
@@ -45,7 +57,7 @@ def judge_job(step: Step, jobs: Sequence[Job]) -> Check:
     """Whether the job of `step` is gone, or back in the queue. `jobs`: it alone, or nothing where Slurm has forgotten
     it."""
     job = jobs[0] if jobs else None
-    number = step.wanted["job"]
+    number = step.wanted["job"] if job is None else job.handle
     state = job.state or "" if job is not None else "ended"
     values = {"job": number, "state": state}
     if step.goal is Goal.JOBS_GONE:
@@ -63,7 +75,7 @@ def judge_job(step: Step, jobs: Sequence[Job]) -> Check:
 
 
 def describe_job(job: Job, now: datetime) -> str:
-    """`job 57381 of carol, 6 h 02 left, 2 nodes`. The name is left out: its owner may write anything into it."""
+    """`job 57381 of carol, 6 h 02 m left, 2 nodes`. The name is left out: its owner may write anything into it."""
     if job.id == HIDDEN.id:
         return "a job that Slurm does not show"
     if job.state == "COMPLETING":
@@ -73,7 +85,7 @@ def describe_job(job: Job, now: datetime) -> str:
     else:
         left = f"{duration((job.ends_at - now).total_seconds())} left"
     nodes = f", {len(job.nodes)} nodes" if len(job.nodes) > 1 else ""
-    return f"job {job.id} of {job.user or 'somebody unknown'}, {left}{nodes}"
+    return f"job {job.handle} of {job.user or 'somebody unknown'}, {left}{nodes}"
 
 
 def _cordoned(node: SlurmNode) -> Check:
@@ -108,7 +120,8 @@ def _schedulable(step: Step, node: SlurmNode) -> Check:
         return Check(state=CheckState.BLOCKED, summary=f"meanwhile {_held(node)}", values=_values(node))
     takes = not state.cordoned and state.base in {"IDLE", "MIXED", "ALLOCATED"} and not state.flags & REBOOTS
     if takes and state.responding:
-        return Check(state=CheckState.DONE, summary=f"it takes jobs ({state.text})", values=_values(node))
+        jobs = "jobs of its reservation" if state.flags & RESERVED else "jobs"
+        return Check(state=CheckState.DONE, summary=f"it takes {jobs} ({state.text})", values=_values(node))
     return Check(state=CheckState.NOT_DONE, summary=f"it is {state.text}", values=_values(node))
 
 

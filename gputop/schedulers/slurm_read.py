@@ -23,13 +23,15 @@ from gputop.schedulers.slurm_state import (
     state_of,
 )
 
-JOB_FORMAT = "%A|%T|%u|%P|%N|%S|%e|%b|%j"
+JOB_FORMAT = "%A|%i|%T|%u|%P|%N|%S|%e|%b|%j"
 """For `squeue -o`: the name comes last, for its owner may write anything into it."""
 
 _REASON = re.compile(
-    r"(?P<why>.*?)\s*\[(?P<by>[^@\]\s]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\](?=\s*$|\s{2,}|\s+(?:Comment|Extra|ResvName)=)"
+    r"(?P<why>.*?)\s*\[(?P<by>[^@\]\s]*)@(?P<at>\d{4}-\d\d-\d\dT[\d:]+)\](?=\s*$|\s{2,}|\s+(?:Comment|Extra|ResvName|ReservationName)=)"
 )
 """What stands at `Reason=`. Who and when follow its first line; further lines stand behind them, indented."""
+
+_PART = re.compile(r"\d+[_+]\d+")
 
 
 class Unreadable(Exception):
@@ -116,14 +118,15 @@ def _node(line: str) -> SlurmNode:
 
 
 def _job(line: str) -> SlurmJob:
-    parts = line.split("|", 8)
-    if len(parts) != 9 or not parts[0].strip().isdigit():
+    parts = line.split("|", 9)
+    if len(parts) != 10 or not parts[0].strip().isdigit():
         raise Unreadable("a line of squeue is no job")
-    number, state, user, partition, nodes, start, end, gres, name = (part.strip() for part in parts)
+    number, handle, state, user, partition, nodes, start, end, gres, name = (part.strip() for part in parts)
     names = expand_nodes(nodes)
     gpus = gpus_of(gres)
     job = Job(
         id=number,
+        part=handle if _PART.fullmatch(handle) else None,
         name=name or None,
         user=user or None,
         state=state,
@@ -182,6 +185,7 @@ def _job_json(job: Mapping[str, Any]) -> SlurmJob:
     requeue = job.get("requeue")
     value = Job(
         id=str(number),
+        part=_part(job),
         name=_text(job.get("name")) or None,
         user=_text(job.get("user_name")) or None,
         state="COMPLETING" if "COMPLETING" in states else states[0],
@@ -192,6 +196,15 @@ def _job_json(job: Mapping[str, Any]) -> SlurmJob:
         requeueable=requeue if isinstance(requeue, bool) else None,
     )
     return SlurmJob(job=value, gpus=gpus)
+
+
+def _part(job: Mapping[str, Any]) -> str | None:
+    """Which task of an array, or part of a heterogeneous job, it is."""
+    array, task = _number(job.get("array_job_id")), _number(job.get("array_task_id"))
+    if array and task is not None:
+        return f"{array}_{task}"
+    whole, offset = _number(job.get("het_job_id")), _number(job.get("het_job_offset"))
+    return f"{whole}+{offset}" if whole and offset is not None else None
 
 
 def holds_nodes(job: Job) -> bool:

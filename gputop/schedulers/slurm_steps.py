@@ -20,7 +20,7 @@ CHANGE_SECONDS = 60.0
 CANCEL_SECONDS = 180.0
 """KillWait and the epilog are over by then."""
 
-_JOB_ID = re.compile(r"[0-9]+")
+_JOB_ID = re.compile(r"[0-9]+(?:[_+][0-9]+)?")
 REBOOTS = frozenset({"reboot-requested", "reboot-issued"})
 
 
@@ -82,8 +82,8 @@ def cancel_steps(spec: Slurm, node: NodeState, request: ActionRequest) -> tuple[
     return tuple(
         _step(
             f"slurm.cancel.{job.id}",
-            f"cancel job {job.id}",
-            program(spec, "scancel", job.id),
+            f"cancel job {job.handle}{' and all its other parts' if job.handle.endswith('+0') else ''}",
+            program(spec, "scancel", job.handle),
             Goal.JOBS_GONE,
             node.node or "",
             seconds=CANCEL_SECONDS,
@@ -98,14 +98,18 @@ def requeue_steps(spec: Slurm, node: NodeState, request: ActionRequest) -> tuple
     jobs = _chosen(node, request)
     if isinstance(jobs, Block):
         return jobs
-    fixed = [job.id for job in jobs if job.requeueable is False]
+    fixed = [job.handle for job in jobs if job.requeueable is False]
     if fixed:
         return Block(kind="not-requeueable", summary=f"submitted with --no-requeue: job {', '.join(fixed)}")
+    parts = [job.handle for job in jobs if "+" in job.handle]
+    if parts:
+        summary = f"part of a heterogeneous job, which starts anew as a whole: job {', '.join(parts)}"
+        return Block(kind="not-requeueable", summary=summary)
     return tuple(
         _step(
             f"slurm.requeue.{job.id}",
-            f"put job {job.id} back into the queue",
-            program(spec, "scontrol", "requeue", job.id),
+            f"put job {job.handle} back into the queue",
+            program(spec, "scontrol", "requeue", job.handle),
             Goal.JOBS_REQUEUED,
             node.node or "",
             seconds=CANCEL_SECONDS,
@@ -204,12 +208,12 @@ def _chosen(node: NodeState, request: ActionRequest) -> list[Job] | Block:
     """The jobs that are asked for, all of them on this node. None is an error, never "all"."""
     if node.node is None:
         return node.block or _no_node()
-    here = {job.id: job for job in node.jobs}
+    here = {name: job for job in node.jobs for name in (job.id, job.handle)}
     wrong = [id for id in request.jobs if id not in here or not _JOB_ID.fullmatch(id)]
     if wrong or not request.jobs:
         summary = f"not on {node.node}: job {', '.join(wrong)}" if wrong else "no job was named"
         return Block(kind="no-such-job", summary=summary)
-    return [here[id] for id in dict.fromkeys(request.jobs)]
+    return list({here[id].id: here[id] for id in request.jobs}.values())
 
 
 def _no_node() -> Block:

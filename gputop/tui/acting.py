@@ -12,13 +12,14 @@ from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signa
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.draw import Span, Spans, remote
+from gputop.tui.marked import MarkedDialog
 from gputop.tui.navigation import Navigator
 from gputop.tui.plan_page import many
 from gputop.tui.rows import GpuRow, ProcessRow, devices_of
 from gputop.tui.screens.base import CommandScreen
 
 if TYPE_CHECKING:
-    from gputop.actions.desk import Desk
+    from gputop.actions.desk import Desk, Work
     from gputop.fleet.fleet import Fleet
 
 MOST_WATTS = 10_000
@@ -161,6 +162,9 @@ class Acting(Navigator):
 
         self.run_worker(ask())
 
+    def do_act_ack(self) -> None:
+        self._act(ActionKind.ACK)
+
     def do_act_again(self) -> None:
         last = self.desk.last if self.desk is not None else None
         if last is None:
@@ -170,24 +174,6 @@ class Acting(Navigator):
         elif (request := self._anew(last.kind)) is not None:
             own = {"reason": last.reason, "deadline_seconds": last.deadline_seconds, "watts": last.watts}
             self._open(structs.replace(request, text=last.text, **own))
-
-    def may_quit(self, leave: Callable[[], None]) -> None:
-        """Leave at once, or, while an act is under way, when a person agrees."""
-        desk = self.desk
-        running = desk.running if desk is not None else []
-        if desk is None or not running:
-            leave()
-            return
-        text: list[Spans] = [
-            ((f" {many(len(running), 'act')} under way. Nothing more of it is begun once you quit;", "text"),),
-            ((" view 9 of the next gputop can resume it or roll it back.", "text"),),
-        ]
-
-        async def ask() -> None:
-            if await self.push_screen_wait(AskDialog("Quit", text, [("quit", "Quit")])) is not None:
-                leave()
-
-        self.run_worker(ask())
 
     def do_acts_lock(self) -> None:
         desk = self.desk
@@ -298,7 +284,15 @@ class Acting(Navigator):
         self.run_worker(ask())
 
     def _open(self, request: ActionRequest) -> None:
-        self.push_screen(PlanDialog(request))
+        """The plan of an act on what is marked; once it is confirmed, the marks are done with."""
+        screen = next(one for one in reversed(self.screen_stack) if isinstance(one, CommandScreen))
+        hidden = screen.hidden()
+
+        def forget(work: Work | None) -> None:
+            if work is not None:
+                screen.forget_marks()
+
+        self.push_screen(MarkedDialog(request, hidden) if hidden else PlanDialog(request), forget)
 
 
 def _targets(request: ActionRequest) -> str:

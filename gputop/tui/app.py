@@ -16,12 +16,12 @@ from textual.timer import Timer
 from gputop.actions.desk import Desk
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
-from gputop.tui.answering import Answering
 from gputop.tui.bindings import PaletteCommands, bindings, textual_keymap
 from gputop.tui.bridge import Feed, FleetUpdated, follow
 from gputop.tui.commands import COMMANDS, Command, Scope, with_keymap
 from gputop.tui.copying import row_json
 from gputop.tui.draw import remote
+from gputop.tui.leaving import Leaving
 from gputop.tui.look import Look
 from gputop.tui.options import ScreenOptions
 from gputop.tui.questions import Questions
@@ -53,7 +53,7 @@ EMPTY = Fleet(as_of=datetime(1970, 1, 1, tzinfo=UTC))
 """What is drawn before there is a Fleet."""
 
 
-class GputopApp(Answering, inherit_bindings=False):
+class GputopApp(Leaving, inherit_bindings=False):
     """Draws Fleets as they come from a feed, or one that never changes."""
 
     CSS_PATH: ClassVar = [STYLES / name for name in ("base.tcss", "fleet.tcss", "pages.tcss", "dialogs.tcss")]
@@ -135,13 +135,13 @@ class GputopApp(Answering, inherit_bindings=False):
         frozen, newest = self.paused_at, self.newest
         paused = (newest.as_of - frozen.as_of).total_seconds() if frozen is not None and newest is not None else None
         head = Head(title=self.options.title, message=self.message, paused_seconds=paused, mode=self.mode,
-                    waiting=self.waiting_words)  # fmt: skip
+                    waiting=self.waiting_words, unfinished=self.unfinished_count)  # fmt: skip
         if screen is None:
             return head
         state, desk = screen.state, self.desk
         return replace(
             head, view=screen.view, sort=state.sort, descending=state.descending, filter=screen.filter_text,
-            shown=len(screen.table.rows), marks=len(state.marks),
+            shown=len(screen.table.rows), marks=len(state.marks), hidden=screen.hidden(),
             acts=len(desk.running) if desk else 0, leases_over=len(desk.leases_over()) if desk else 0,
         )  # fmt: skip
 
@@ -191,10 +191,6 @@ class GputopApp(Answering, inherit_bindings=False):
     def do_back(self) -> None:
         """Nothing to go back from."""
 
-    def do_quit_now(self) -> None:
-        self.end_soon(0)
-        self.exit(0)
-
     def do_display_pause(self) -> None:
         self.paused_at = self.newest if self.paused_at is None else None
         self.draw_all()
@@ -242,9 +238,11 @@ def run_screen(
         app.terminal_file = terminal.file
         app.take_questions(questions)
         app.end_soon = terminal.end_soon
+        terminal.last_words = app.last_words
         with ending_signals(terminal, app.end):
             code = app.run(mouse=options.mouse)
         terminal.is_clean = True
+        terminal.tell(app.last_words())
     if app.wants_demo:
         return WANTS_DEMO
     return app.return_code or 0 if code is None else code

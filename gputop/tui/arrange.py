@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from gputop.actions.marks import Mark
 from gputop.catalog import format as show
 from gputop.domain.host import Host
 from gputop.fleet.fleet import Fleet
@@ -16,6 +19,8 @@ from gputop.tui.views import View, memory_meter
 
 REASONS_UP_TO_HOSTS = 40
 """In wider fleets the reason of a host in trouble stands in the footer, for the row under the cursor."""
+
+NO_ACTS: Mapping[str, Mark] = MappingProxyType({})
 
 Line = tuple[Row, int]
 """A row and which of its lines: 0 its own, 1 and on the lines under it."""
@@ -41,14 +46,27 @@ class RowStore:
         return found
 
 
-def arranged(rows: list[Row], view: View, sort: str, descending: bool, passes: Predicate | None) -> list[Row]:
-    """`rows` that pass the filter, in order; rows that compare equal keep the order of the inventory."""
+def arranged(
+    rows: list[Row],
+    view: View,
+    sort: str,
+    descending: bool,
+    passes: Predicate | None,
+    acts: Mapping[str, Mark] = NO_ACTS,
+) -> list[Row]:
+    """`rows` that pass the filter, in order; rows that compare equal keep the order of the inventory. `acts`: what acts
+    have made of hosts, which the filter finds too."""
     if passes is not None:
-        rows = [row for row in rows if passes(row.texts)]
+        rows = [row for row in rows if passes((*row.texts, _act_word(row, acts)))]
     key = view.column(sort).sort
     if key is None:
         return rows
     return ordered(rows, key, descending=descending)
+
+
+def _act_word(row: Row, acts: Mapping[str, Mark]) -> str | None:
+    mark = acts.get(row.host.name)
+    return mark.word if mark is not None else None
 
 
 def lines_of(rows: list[Row], *, reasons: bool) -> list[Line]:
@@ -103,4 +121,4 @@ def _partition_user(row: GpuRow, part: int) -> Spans:
         ):
             label = process_label(process_command(process))
             return ((process_user(process) + " ", "text"), (label, "dim"))
-    return (("free", "dim"),) if row.any_value("processes_known") else (ABSENT,)
+    return (("free", "dim"),) if row.is_free(partition) else (ABSENT,)

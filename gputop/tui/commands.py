@@ -53,7 +53,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("problem.previous", "previous problem", ("N",), "Go to the row in trouble before this one.", Scope.TABLES),
     Command("palette", "command", (":", "ctrl-p"), "Find a command by its name.", footer=6),
     Command("quit", "quit", ("q",), "Go back to the first view; there: quit.", footer=8),
-    Command("quit.now", "quit at once", ("ctrl-c",), "Quit from anywhere."),
+    Command("quit.now", "quit at once", ("ctrl-c",), "Quit from anywhere; while an act is under way it asks "
+            "first, and a second one quits."),
     Command("back", "back", ("escape",), "Go back one step; never quits.", footer=9),
     Command("view.hosts", "Hosts", ("1",), "One row a host, trouble first."),
     Command("view.gpus", "GPUs", ("2",), "One row a GPU, with its MIG slices."),
@@ -106,6 +107,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("act.signal", "signal", ("K", "F9"), "Send a signal to the process of the row.", acts=True),
     Command("act.power-cap", "power cap", ("P",), "Set the power limit of the marked GPUs.", acts=True),
     Command("act.message", "message", ("M",), "Write to the people who are logged in.", acts=True),
+    Command("act.ack", "acknowledge faults", (), "Note that fatal Xids so far are known: a resume counts later ones.",
+            acts=True),
     Command("act.again", "act again", (".",), "The last act on the new marks; its plan is shown again.", acts=True),
     Command("acts.lock", "lock or unlock acts", (), "Make gputop read-only, or allow acts after it locked itself."),
     Command("help.page", "help", ("h",), "Show what every key does; in tables h scrolls columns.", Scope.HOST),

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len
 
-from gputop.catalog.text import clean, cut, pad
+from gputop.catalog.text import ascii_degrees, clean, cut, pad
 
 Span = tuple[str, str]
 """Text and the name of its style (see `STYLES`)."""
@@ -43,7 +43,7 @@ def to_ascii(text: str) -> str:
     """`text` in ASCII, as wide as before: known glyphs become look-alikes, everything else `?`."""
     if text.isascii():
         return text
-    known = text.translate(_ASCII)
+    known = ascii_degrees(text).translate(_ASCII)
     return "".join(character if character.isascii() else "?" * cell_len(character) for character in known)
 
 

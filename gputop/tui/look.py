@@ -50,10 +50,11 @@ SIGNS: dict[LinkState, Span] = {
     LinkState.CONNECTING: ("○", "dim"),
 }
 
-WORDS: dict[LinkState, str] = {state: state.value.replace("-", " ") for state in LinkState} | {
-    LinkState.HOST_KEY_REJECTED: "key refused",
-}
-"""At most 11 cells."""
+WORDS: dict[LinkState, str] = {state: state.value.replace("-", " ") for state in LinkState}
+"""Their names, as in the JSON output and in the docs."""
+
+SHORT_WORDS: dict[LinkState, str] = WORDS | {LinkState.HOST_KEY_REJECTED: "host key"}
+"""At most 11 cells, for columns that are no wider."""
 
 LOST: Span = ("✕", "bad")
 TROUBLED: Span = ("▲", "warn")

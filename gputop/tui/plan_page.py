@@ -18,6 +18,7 @@ from gputop.domain.action import (
     Step,
     Verdict,
 )
+from gputop.domain.scripts import command_in, name_of, scripts_of
 from gputop.tui.draw import Spans, remote, spread
 from gputop.tui.look import Look
 
@@ -31,6 +32,7 @@ VERBS = {
     ActionKind.MESSAGE: "Write to people on",
     ActionKind.CANCEL: "Cancel jobs on",
     ActionKind.REQUEUE: "Requeue jobs on",
+    ActionKind.ACK: "Acknowledge faults of",
 }
 
 COUNTED = {LossKind.JOB: ("job", "jobs"), LossKind.PROCESS: ("process", "processes")}
@@ -76,9 +78,11 @@ def plan_lines(
     if len(plan.hosts) > 1:
         lines.append(_sum_line(plan))
     said = {(refusal.host, refusal.summary) for refusal in verdict.refusals} if isinstance(verdict, Deny) else set()
+    scripts = scripts_of(plan)
     for host in plan.hosts:
         blocks = [block for block in host.blocks if (host.host, block.summary) not in said]
         lines += _host_lines(plan, host, blocks, width, seen_seconds)
+        lines += _steps_lines(host, scripts, width)
     if len(plan.hosts) > 1:
         first = f"first {remote(plan.hosts[0].host)} alone, then {plan.at_once} at a time; stop at the first failure"
         lines.append(((f" {first}", "dim"),))
@@ -87,15 +91,18 @@ def plan_lines(
         lines.append(((f" {until}: then gputop reminds you; nothing is resumed by itself", "dim"),))
     if isinstance(verdict, Confirm) and plan.loses:
         lines.append(((" something is lost for certain: say why", "warn"),))
+    for script in scripts:
+        lines.append(((f" {name_of(scripts, script)} is", "dim"),))
+        lines += labeled("", "dim", clean(script), "dim", width)
     return [look.plain(line) for line in lines]
 
 
 def _sum_line(plan: Plan) -> Spans:
     """`3 hosts: loses 2 processes of carol; waits for 1 job of dave`: what the details below come to."""
     parts = []
-    for certain, word in ((True, "loses"), (False, "waits for")):
-        losses = {(host.host, loss.key or loss.summary): loss for host in plan.hosts for loss in host.losses}
-        some = [loss for loss in losses.values() if loss.certain is certain]
+    losses = {(host.host, loss.key or loss.summary): loss for host in plan.hosts for loss in host.losses}
+    for word in ("loses", "waits for", "risks"):
+        some = [loss for loss in losses.values() if loss.verb == word]
         counts = [
             f"{count} {one if count == 1 else more}"
             for kind, (one, more) in COUNTED.items()
@@ -120,14 +127,19 @@ def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, see
         hint = f"  → {clean(block.hint)}" if block.hint else ""
         lines += labeled("blocks", "bad", clean(block.summary) + hint, "text", width)
     for losses in alike(host.losses):
-        word, style = ("loses", "bad") if losses[0].certain else ("waits", "warn")
-        lines += labeled(word, style, loss_text(losses, plan.request.by), "text", width)
+        style = "bad" if losses[0].certain else "warn"
+        lines += labeled(losses[0].verb.partition(" ")[0], style, loss_text(losses, plan.request.by), "text", width)
     if plan.request.text:
         lines += labeled("says", "text", clean(plan.request.text), "text", width)
     for note in (note for note in host.notes if note != host.now):
         lines += labeled("note", "dim", clean(note), "dim", width)
+    return lines
+
+
+def _steps_lines(host: HostPlan, scripts: tuple[str, ...], width: int) -> list[Spans]:
+    lines: list[Spans] = []
     for number, step in enumerate(host.steps):
-        lines += _step_lines("will" if not number else "then", step, width)
+        lines += _step_lines("will" if not number else "then", step, command_in(scripts, step), width)
     if not host.steps and not host.blocks:
         lines += labeled("will", "dim", "nothing: it is so already", "text", width)
     return lines
@@ -163,10 +175,10 @@ def _by_program(names: Sequence[str]) -> list[str]:
     return [f"{program} (pid {', '.join(pids)})" if pids[0] else program for program, pids in found.items()]
 
 
-def _step_lines(label: str, step: Step, width: int) -> list[Spans]:
+def _step_lines(label: str, step: Step, command: str, width: int) -> list[Spans]:
     """What a step is for, and what is run, exactly."""
     title = f"{clean(step.title)}: "
-    first, *rest = labeled(label, "dim", f"{title}{clean(step.command)}", "dim", width)
+    first, *rest = labeled(label, "dim", f"{title}{clean(command)}", "dim", width)
     (head, style), (text, dim) = first
     return [((head, style), (text[: len(title)], "text"), (text[len(title) :], dim)), *rest]
 

@@ -17,16 +17,20 @@ from gputop.domain.host import Host
 from gputop.domain.link import EXPLAINED, NOT_RETRIED, SEVERITY, TROUBLE, LinkState
 from gputop.domain.problem import INFORMATIONAL
 from gputop.domain.reading import Device, Frame, Partition, ProcessReading
-from gputop.fleet.occupancy import FRESH, SHOWN
+from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH, has_values, occupancy
 from gputop.fleet.totals import known
 from gputop.query.sort import natural
 from gputop.tui.draw import remote
+from gputop.tui.look import WORDS, why_slow
 
 Key = tuple[str, ...]
 """Stable over updates: host name, then device key or pid."""
 
 BROKEN, SUSPECT = 100, 50
 """Ranks of devices that are lost and of those that have a problem: above those of a host that merely is away."""
+
+HELD_PERCENT = 5.0
+"""Share of a device's memory from which it does not count as free."""
 
 
 class HostRow:
@@ -42,7 +46,7 @@ class HostRow:
     @cached_property
     def frame(self) -> Frame | None:
         """The newest frame where its values are worth showing."""
-        return self.host.frame if self.host.link.state in SHOWN else None
+        return self.host.frame if has_values(self.host) else None
 
     @cached_property
     def alive(self) -> list[bool]:
@@ -133,7 +137,7 @@ class GpuRow:
     @property
     def readable(self) -> bool:
         """Whether its values are worth showing."""
-        return self.state == "ok" and self.host.link.state in SHOWN
+        return self.state == "ok" and has_values(self.host)
 
     def value(self, metric: str) -> float | None:
         """Metric as a number; `None` when it is not known or says nothing about now."""
@@ -157,12 +161,53 @@ class GpuRow:
     @cached_property
     def processes(self) -> tuple[ProcessReading, ...]:
         frame = self.host.frame
-        return frame.processes_of(self.position) if frame is not None and self.host.link.state in SHOWN else ()
+        return frame.processes_of(self.position) if frame is not None and has_values(self.host) else ()
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether it is in a mode in which it has slices, and no utilization of its own."""
+        return self.value("utilization_percent") is None and self.any_value("mig_mode") == "enabled"
+
+    @property
+    def unused(self) -> str:
+        """What is said of a device that no process is seen on; empty: nothing can be. `free` only where nothing runs
+        and nothing is held, now."""
+        if self.processes or self.partitions or self.host.link.state not in FRESH:
+            return ""
+        if not self.any_value("processes_known"):
+            return ""
+        held = (self.memory_percent or 0.0) >= HELD_PERCENT
+        busy = (self.value("utilization_percent") or 0.0) >= BUSY_UTILIZATION_PERCENT
+        return "no process seen" if held or busy else "free"
+
+    @property
+    def slices(self) -> str:
+        """`2 of 7 slices`; empty for a device without."""
+        count = len(self.partitions)
+        if not count:
+            return ""
+        if not self.processes:
+            return f"{count} slices, all free" if self.host.link.state in FRESH else f"{count} slices"
+        used = len({(item.gpu_instance_id, item.compute_instance_id) for item in self.processes})
+        return f"{used} of {count} slices"
+
+    def is_free(self, partition: Partition) -> bool:
+        """Whether nobody uses one of its slices, now."""
+        is_used = any(
+            process.gpu_instance_id == partition.gpu_instance_id
+            and process.compute_instance_id in (None, partition.compute_instance_id)
+            for process in self.processes
+        )
+        return not is_used and self.host.link.state in FRESH and bool(self.any_value("processes_known"))
 
     @cached_property
     def texts(self) -> tuple[str | None, ...]:
         device = self.device
+        reasons = self.any_value("throttle_reasons")
         found = [*host_texts(self.host), device.model, device.uuid, device.pci_bus_id, self.state]
+        found += [occupancy(self.host, self.position), self.unused, self.slices, "MIG" if self.is_divided else None]
+        found += [why_slow(reasons)[0]] if isinstance(reasons, list) else []
+        found += ["free"] if any(self.is_free(partition) for partition in self.partitions) else []
         for process in self.processes:
             found += [process.user, process.command or process.name, process.job]
         return tuple(found)
@@ -209,6 +254,18 @@ class ProcessRow:
 Row = HostRow | GpuRow | ProcessRow
 
 
+def row_name(row: Row) -> str:
+    """As people call it: `gpu-001`, `gpu-001 GPU 1`, `gpu-001 pid 88412`."""
+    host = remote(row.host.name)
+    match row:
+        case GpuRow():
+            return f"{host} GPU {row.device.index}"
+        case ProcessRow():
+            return f"{host} pid {row.pid}"
+        case _:
+            return host
+
+
 def host_rows(host: Host, place: int) -> list[Row]:
     return [HostRow(host, place)]
 
@@ -220,7 +277,7 @@ def gpu_rows(host: Host, place: int) -> list[Row]:
     states = frame.column("state") or ["ok"] * len(frame.devices)
     is_away = host.link.state in TROUBLE and host.link.state not in FRESH
     suspects = suspect_devices(host)
-    divided = {partition.device_index for partition in frame.partitions} if host.link.state in SHOWN else set()
+    divided = {partition.device_index for partition in frame.partitions} if has_values(host) else set()
     return [
         GpuRow(host, place, position, device, state, suspect=is_away or position in suspects,
                has_partitions=position in divided)
@@ -238,7 +295,7 @@ def suspect_devices(host: Host) -> set[int]:
 
 
 def process_rows(host: Host, place: int) -> list[Row]:
-    frame = host.frame if host.link.state in SHOWN else None
+    frame = host.frame if has_values(host) else None
     found: dict[int, ProcessRow] = {}
     for process in frame.processes if frame is not None else ():
         row = found.get(process.pid)
@@ -260,6 +317,7 @@ def host_texts(host: Host) -> tuple[str | None, ...]:
         spec.address,
         spec.user,
         host.link.state.value,
+        WORDS[host.link.state],
         problem.summary if problem else None,
         *spec.groups,
         *(f"{name}={value}" for name, value in spec.labels.items()),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gputop.catalog import format as show
-from gputop.domain.link import SEVERITY
+from gputop.domain.link import SEVERITY, LinkState
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.occupancy import FRESH
 from gputop.fleet.totals import Totals
 from gputop.tui.columns import Placed
 from gputop.tui.commands import Command, key_sign
 from gputop.tui.draw import Span, Spans, fit, remote, shares, spread, width_of
-from gputop.tui.look import SIGNS, WORDS, Look
+from gputop.tui.look import SHORT_WORDS, SIGNS, WORDS, Look
 from gputop.tui.views import VIEWS, View
 
 
@@ -33,13 +33,19 @@ class Head:
     shown: int = 0
     """Rows that the filter lets through."""
     marks: int = 0
+    hidden: int = 0
+    """Marked rows that the filter hides."""
     paused_seconds: float | None = None
     mode: Span = ("read-only", "dim")
     """Whether acts are allowed."""
+    is_mode_above: bool = False
+    """There is no room for a footer: the mode stands in the header."""
     acts: int = 0
     """Acts that are under way."""
     waiting: str = ""
     """What waits for an answer of the user; empty: nothing does."""
+    unfinished: int = 0
+    """Plans that somebody has to finish, and that the user has not seen."""
     leases_over: int = 0
     """Hosts that were drained for a time which has passed."""
 
@@ -67,18 +73,18 @@ def header(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int, heigh
     return [look.plain(line) for line in lines]
 
 
-def states(fleet: Fleet, *, words: bool) -> Spans:
-    """`✕ 1 unreachable  ▲ 2 degraded  ● 20 ok`, worst first."""
+def states(fleet: Fleet, words: Mapping[LinkState, str] | None = None) -> Spans:
+    """`✕ 1 unreachable  ▲ 2 degraded  ● 20 ok`, worst first; without `words` the signs alone."""
     counts = Counter(host.link.state for host in fleet)
     spans: list[Span] = []
-    if not words:
+    if words is None:
         signs: dict[Span, int] = {}
         for state in sorted(counts, key=lambda state: -SEVERITY[state]):
             signs[SIGNS[state]] = signs.get(SIGNS[state], 0) + counts[state]
         return tuple((f"{sign}{count} ", name) for (sign, name), count in signs.items())
     for state in sorted(counts, key=lambda state: -SEVERITY[state]):
         sign, name = SIGNS[state]
-        spans += [(f"{sign} {counts[state]} ", name), (f"{WORDS[state]}   ", "text" if name == "bad" else "dim")]
+        spans += [(f"{sign} {counts[state]} ", name), (f"{words[state]}   ", "text" if name == "bad" else "dim")]
     return tuple(spans)
 
 
@@ -107,9 +113,15 @@ def _badges(head: Head) -> Spans:
     if head.leases_over:
         word = "lease" if head.leases_over == 1 else "leases"
         spans += [(f" {head.leases_over} {word} over: 9 ", "badge"), (" ", "text")]
+    if head.unfinished:
+        spans += [(f" {head.unfinished} unfinished: 9 ", "badge"), (" ", "text")]
     if head.marks:
-        spans += [(f" {head.marks} marked ", "badge"), (" ", "text")]
+        spans += [(_marked(head), "badge"), (" ", "text")]
     return tuple(spans)
+
+
+def _marked(head: Head) -> str:
+    return f" {head.marks} marked, {head.hidden} hidden " if head.hidden else f" {head.marks} marked "
 
 
 def _states_line(fleet: Fleet, head: Head, look: Look, width: int, sums: Totals | None = None) -> Spans:
@@ -126,9 +138,12 @@ def _states_line(fleet: Fleet, head: Head, look: Look, width: int, sums: Totals 
     if sums is not None and fleet.hosts:
         known = (show.memory_pair(sums.memory_used_bytes, sums.memory_total_bytes), show.watts(sums.power_watts))
         more = tuple((f"{text}   ", "strong") for text in known if text != show.ABSENT)
-    left: Spans = (*brand, ("   ", "text"), *states(fleet, words=True))
-    if width_of(left) + width_of(more) + width_of(right) >= width:
-        left = (*brand, ("  ", "text"), *states(fleet, words=False))
+    for words in (WORDS, SHORT_WORDS):
+        left: Spans = (*brand, ("   ", "text"), *states(fleet, words))
+        if width_of(left) + width_of(more) + width_of(right) < width:
+            break
+    else:
+        left = (*brand, ("  ", "text"), *states(fleet))
     while more and width_of(left) + width_of(more) + width_of(right) >= width:
         more = more[1:]
     right = (*more, *right)
@@ -165,6 +180,16 @@ def _tabs(head: Head) -> Spans:
     return (*spans, (" 9 Actions ", "tab"))
 
 
+def tab_at(head: Head, x: int) -> str | None:
+    """The view whose tab is at cell `x` of the line with tabs."""
+    end = 0
+    for (text, _), place in zip(_tabs(head), (None, *VIEWS, "actions"), strict=True):
+        end += len(text)
+        if x < end:
+            return place
+    return None
+
+
 def _sorting(head: Head) -> Spans:
     shown = VIEWS[head.view].column(head.sort).title.strip().lower() if head.sort else ""
     mark = "▼" if head.descending else "▲"
@@ -192,33 +217,42 @@ def _short_sums(sums: Totals, head: Head, width: int) -> Spans:
 
 
 def _one_line(fleet: Fleet, sums: Totals, head: Head, look: Look, width: int) -> Spans:
-    paused: Spans = ((" PAUSED ", "badge"), (" ", "text")) if head.paused_seconds is not None else ()
-    if head.waiting:
-        paused += ((f" {head.waiting.split()[0]}? ", "badge"), (" ", "text"))
-    if head.leases_over:
-        paused += ((f" {head.leases_over} over ", "badge"), (" ", "text"))
+    """What keys would act on, and whether they may, stays longest."""
+    gap: Span = (" ", "text")
     busy: Spans = ((f"{sums.devices_busy}/{sums.devices}", "strong"), (" busy  ", "dim"))
-    right: Spans = (*paused, *busy, data_age(fleet, words=False))
-    left = states(fleet, words=False)
-    if width_of(left) + width_of(right) >= width:
-        right = (*paused, data_age(fleet, words=False))
-    return spread(left, right, width)
+    waiting = f" {head.waiting.split()[0]}? " if head.waiting else ""
+    parts: list[tuple[int, Spans]] = [
+        (1, ((" PAUSED ", "badge"), gap) if head.paused_seconds is not None else ()),
+        (3, ((waiting, "badge"), gap) if waiting else ()),
+        (5, ((f" {head.leases_over} over ", "badge"), gap) if head.leases_over else ()),
+        (4, ((f" {head.unfinished} unfinished: 9 ", "badge"), gap) if head.unfinished else ()),
+        (0, ((_marked(head), "badge"), gap) if head.marks else ()),
+        (0, (head.mode, gap) if head.is_mode_above else ()),
+        (7, busy),
+        (6, (data_age(fleet, words=False),)),
+    ]
+    left = states(fleet)
+    for rank in range(7, 1, -1):
+        if width_of(left) + sum(width_of(part) for _, part in parts) < width:
+            break
+        parts = [(own, part) for own, part in parts if own < rank]
+    return spread(left, tuple(span for _, part in parts for span in part), width)
 
 
 def table_header(placed: Iterable[Placed], sort: str, descending: bool, look: Look, width: int) -> Spans:
-    """Titles over their columns; the sorted one carries its direction."""
+    """Titles over their columns; the sorted one carries its direction, where there is no room in the gap behind it."""
     spans: list[Span] = []
     x = 0
     for item in placed:
-        column = item.column
+        column, cells = item.column, item.width
         sorted_by = column.id == sort and bool(column.title)
         title = column.title
         if sorted_by:
-            mark = "▼" if descending else "▲"
-            title = (title if len(title) < item.width else title[: item.width - 1]) + mark
+            title += "▼" if descending else "▲"
+            cells += int(len(title) == cells + 1)
         spans.append((" " * (item.x - x), "dim"))
-        spans += fit(((title, "accent" if sorted_by else "dim"),), item.width, right=column.right)
-        x = item.x + item.width
+        spans += fit(((title, "accent" if sorted_by else "dim"),), cells, right=column.right)
+        x = item.x + cells
     return look.plain(fit(tuple(spans), width))
 
 
@@ -228,7 +262,7 @@ def footer(commands: Iterable[Command], view: View | None, head: Head, fleet: Fl
     shown = sorted((command for command in commands if command.footer and command.keys), key=lambda item: item.footer)
     right: Spans = ((f" {head.waiting} ", "badge"), (" ", "text")) if head.waiting and view is None else ()
     if view is not None:
-        right = (head.mode, (f"  {head.shown} {view.noun} ", "dim"))
+        right = (head.mode, (f"  {view.counted(head.shown)} ", "dim"))
     if head.message:
         return look.plain(spread(((f" {head.message}", "strong"),), right, width))
     room = width - width_of(right) - 1

@@ -9,7 +9,7 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Any
@@ -36,9 +36,13 @@ class Terminal:
     def __init__(self) -> None:
         self.input = sys.__stdin__.fileno() if sys.__stdin__ is not None else 0
         self.output = os.dup(sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
+        self.errors = os.dup(2)
+        """Standard error, as it is outside of the screen."""
         self.file: IO[str] = os.fdopen(os.dup(self.output), "w", encoding="utf-8", errors="replace", newline="")
         self.modes = _modes(self.input)
         self.exit_code: int | None = None
+        self.last_words: Callable[[], Sequence[str]] = tuple
+        """Lines that the person is told when gputop has to end before all of it has."""
         self.is_clean = False
         """The screen was left in order: leaving it once more would take the cursor back over what was printed since."""
 
@@ -62,7 +66,17 @@ class Terminal:
     def _end_now(self, number: int, frame: FrameType | None) -> None:
         self._let_go()
         self.restore()
+        self.tell(self.last_words())
         os._exit(self.exit_code or 0)
+
+    def tell(self, lines: Sequence[str]) -> None:
+        """Write to standard error as it was before the screen. Never blocks: where it takes nothing, nobody reads."""
+        data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
+        try:
+            if data and select.select([], [self.errors], [], 0)[1]:
+                os.write(self.errors, data)
+        except OSError:
+            pass  # the terminal is gone: there is nobody to tell
 
     def _let_go(self) -> None:
         """Make a thread that still waits for the terminal to take its output go on, elsewhere: nobody else can write
@@ -102,6 +116,7 @@ def guarded() -> Iterator[Terminal]:
         except OSError:
             pass  # the terminal is gone, and with it what was still to be written
         os.close(terminal.output)
+        os.close(terminal.errors)
 
 
 @contextmanager

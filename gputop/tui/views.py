@@ -9,12 +9,12 @@ from gputop.catalog import format as show
 from gputop.catalog.text import short_model
 from gputop.domain.host import Host
 from gputop.domain.link import TROUBLE, LinkState
-from gputop.fleet.occupancy import BUSY_UTILIZATION_PERCENT, FRESH
+from gputop.fleet.occupancy import FRESH
 from gputop.fleet.series import HOST
 from gputop.query.sort import natural
 from gputop.tui.columns import Column
 from gputop.tui.draw import Span, Spans, meter, remote, trend
-from gputop.tui.look import ABSENT, LOST, SIGNS, TROUBLED, WORDS, Look, why_slow
+from gputop.tui.look import ABSENT, LOST, SHORT_WORDS, SIGNS, TROUBLED, WORDS, Look, why_slow
 from gputop.tui.rows import (
     GpuRow,
     HostRow,
@@ -41,11 +41,15 @@ class View:
     columns: tuple[Column, ...]
     sort: str
     """Column by which it is sorted at first."""
-    noun: str
-    """What its rows are called in counts."""
+    nouns: tuple[str, str]
+    """What one of its rows is called, and several."""
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.id == name)
+
+    def counted(self, count: int) -> str:
+        """`1 process`, `2 processes`."""
+        return f"{count} {self.nouns[count != 1]}"
 
 
 def tone(row: Row) -> str:
@@ -127,7 +131,8 @@ def state_word(row: HostRow, look: Look, width: int) -> Spans:
     state = row.host.link.state
     if (mark := look.acts.get(row.host.name)) is not None:
         return ((mark.word, TONES[mark.tone]),)
-    return ((WORDS[state], "dim" if state is LinkState.OK else SIGNS[state][1]),)
+    word = WORDS[state] if len(WORDS[state]) <= width else SHORT_WORDS[state]
+    return ((word, "dim" if state is LinkState.OK else SIGNS[state][1]),)
 
 
 def host_gpus(row: HostRow, look: Look, width: int) -> Spans:
@@ -196,7 +201,7 @@ def gpu_utilization(row: GpuRow, look: Look, width: int) -> Spans:
     if row.state != "ok":
         return ((f"{row.state:>5}" if width > 5 else row.state, "bad" if row.state in ("lost", "error") else "dim"),)
     value = row.value("utilization_percent")
-    if value is None and row.any_value("mig_mode") == "enabled":
+    if row.is_divided:
         return (("    – ", "faint"), ("MIG", "accent")) if width > 8 else (("  MIG", "accent"),)
     return percent_meter(value, look, width)
 
@@ -211,31 +216,19 @@ def gpu_slow(row: GpuRow, look: Look, width: int) -> Spans:
 
 
 def gpu_processes(row: GpuRow, look: Look, width: int) -> Spans:
+    """Who uses it. What is known of a host that is silent is dated: it need not be so any more."""
     if not row.readable:
         return (ABSENT,)
-    if row.partitions and not row.processes:
-        return ((f"{len(row.partitions)} slices, all free", "dim"),)
-    if row.partitions:
-        used = len({(item.gpu_instance_id, item.compute_instance_id) for item in row.processes})
-        return ((f"{used} of {len(row.partitions)} slices", "dim"),)
+    old: tuple[Span, ...] = ()
+    if row.host.link.state not in FRESH:
+        old = ((f"{show.age(row.host.age_seconds(look.as_of), width=width - 4).strip()} ago  ", "dim"),)
+    if row.slices:
+        return (*old, (row.slices, "dim"))
     if not row.processes:
-        return _without_processes(row)
+        return old or (((row.unused, "dim"),) if row.unused else (ABSENT,))
     first, *others = sorted(row.processes, key=lambda process: -(process.memory_used_bytes or 0))
     more: tuple[Span, ...] = ((f"+{len(others)} ", "dim"),) if others else ()
-    return ((process_user(first) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
-
-
-def _without_processes(row: GpuRow) -> Spans:
-    """`free` only where nothing runs and nothing is held."""
-    if not row.any_value("processes_known"):
-        return (ABSENT,)
-    held = (row.memory_percent or 0.0) >= HELD_PERCENT
-    busy = (row.value("utilization_percent") or 0.0) >= BUSY_UTILIZATION_PERCENT
-    return (("no process seen", "dim"),) if held or busy else (("free", "dim"),)
-
-
-HELD_PERCENT = 5.0
-"""Share of a device's memory from which it does not count as free."""
+    return (*old, (process_user(first) + " ", "text"), *more, (process_label(process_command(first)), "dim"))
 
 
 def process_started(row: ProcessRow, look: Look, width: int) -> Spans:
@@ -265,7 +258,7 @@ HOST_NAME = Column(id="host", title="HOST", cell=host_name, width=8, gap=1, pinn
                    letter="h")  # fmt: skip
 
 HOSTS = View(
-    id="hosts", title="Hosts", noun="hosts", rows=host_rows, sort="state",
+    id="hosts", title="Hosts", nouns=("host", "hosts"), rows=host_rows, sort="state",
     columns=(
         SIGN,
         HOST_NAME,
@@ -304,7 +297,7 @@ HOSTS = View(
 )  # fmt: skip
 
 GPUS = View(
-    id="gpus", title="GPUs", noun="GPUs", rows=gpu_rows, sort="sign",
+    id="gpus", title="GPUs", nouns=("GPU", "GPUs"), rows=gpu_rows, sort="sign",
     columns=(
         Column(id="sign", title="", cell=gpu_sign, width=1, gap=1, pinned=True, sort=trouble_rank, descending=True,
                letter="s"),
@@ -338,7 +331,7 @@ GPUS = View(
 )  # fmt: skip
 
 PROCESSES = View(
-    id="processes", title="Processes", noun="processes", rows=process_rows, sort="memory",
+    id="processes", title="Processes", nouns=("process", "processes"), rows=process_rows, sort="memory",
     columns=(
         SIGN,
         HOST_NAME,

@@ -147,6 +147,7 @@ def test_what_of_the_kernel_log_can_be_read_is_judged_by_the_site_s_catalog(
     [
         ("echo '| Deployment        | Pass |'", 0, "gate: dcgmi diag: ok level 1 passed"),
         ("echo '| PCIe              | Fail - GPU: 1 |'; exit 205", 1, "dcgmi diag: PCIe              | Fail - GPU: 1"),
+        ("echo 'no hostengine' >&2; exit 1", 1, "gate: dcgmi diag: bad exit status 1: no hostengine"),
         ("exit 127", 0, "gate: dcgmi diag: not-checked dcgmi did not run"),
         ("kill -KILL $$", 0, "gate: dcgmi diag: not-checked dcgmi did not run"),
     ],

@@ -100,6 +100,9 @@ def site(cluster: KubernetesCluster, machines: Machines, machine: Machine, reque
 def test_a_drain_that_nobody_waits_for_asks_every_pod_to_leave_and_the_list_tells_what_is_left(
     site: Site, gputop: Gputop
 ) -> None:
+    plan = gputop("drain", "-f", site.inventory, "kube-1", *REASON, **site.environment)
+    assert f"note   evicts 2 pods: {site.space}/free, {site.space}/kept" in plan.stdout
+    assert f"note   PDB {site.space}/kept allows 0 disruptions (1 healthy, 1 wanted): it waits" in plan.stdout
     ran = gputop("drain", "-f", site.inventory, "kube-1", *DO, *REASON, "--no-wait", **site.environment)
     assert ran.returncode == 0, ran.stderr + ran.stdout
     assert "pending     draining" in ran.stdout

@@ -111,6 +111,22 @@ def test_what_a_drain_waits_for_can_be_ended_while_it_waits(
     assert drain.returncode == 0
 
 
+def test_what_shares_a_host_keeps_clear_of_an_act_that_overturns_it(machine: Machine, bob: Operator) -> None:
+    """And leaves no lock of its own, nor takes one away."""
+    file = f"{FOLDER}/gputop-act.planted"
+    for act, code in (("reboot", 4), ("stop", 4), ("reset", 4), ("no-such-act", 4), ("drain", 0), ("cordon", 0)):
+        who = {"by": "ana", "act": act, "plan": "p", "since": "2026-03-01T10:00:00Z", "bastion": "b1"}
+        text = f"p\n900\n{json.dumps(who)}"
+        machine.run(f"(cat /proc/sys/kernel/random/boot_id; echo '{text}') >{file}; chown 2000 {file}")
+        ran = bob.run("message", "--text", "hello")
+        assert ran.returncode == code, (act, ran.stderr)
+        if code:
+            told = f"ana acts on it ({act})" if act != "no-such-act" else "somebody acts on it"
+            assert told in ran.stderr
+            assert "as account ops of the host: nothing was done" in ran.stderr
+        assert marks(machine) == ["gputop-act.planted"]
+
+
 def test_a_gputop_that_was_killed_keeps_others_away_until_it_is_resumed_or_its_time_is_over(
     machine: Machine, ana: Operator, bob: Operator, gputop_in_background: Background
 ) -> None:

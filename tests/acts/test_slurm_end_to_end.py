@@ -17,19 +17,19 @@ from tests.acts.conftest import Background, Gputop
 from tests.acts.machines import Machine, Machines
 from tests.acts.steps import DO, REASON, wait_for
 from tests.needs import need, need_that
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import TREES, SlurmCluster
 
 pytestmark = pytest.mark.timeout(150)
 
 POLICY = "  policy: {idle_samples: 2, idle_interval: 200ms, drain_deadline: 60s, max_percent: 100}\n"
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[SlurmCluster]:
+@pytest.fixture(scope="module", params=TREES, ids=lambda tree: "tree" if tree else "installed")
+def running(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
     for program in ("munged", "slurmctld", "slurmd", "scontrol"):
         need(program)
     folder = Path(tempfile.mkdtemp(prefix="gputop-slurm-"))
-    cluster = SlurmCluster(folder, 2)
+    cluster = SlurmCluster(folder, 2, request.param)
     try:
         cluster.start()
         yield cluster
@@ -240,6 +240,10 @@ def test_a_node_that_somebody_else_drained_is_not_resumed_by_the_way(
     assert refused.returncode == 4, refused.stdout
     assert "smoke" in refused.stderr
     assert "DRAIN" in cluster.node("gpu02")
+    asked = gputop("resume", "-f", path, "slurm-3", "--override", "bob asked me to", **slurm)
+    assert "note   overridden: whether it is fit for work is not checked" in asked.stdout
+    agreed = gputop("resume", "-f", path, "slurm-3", "--consent", "drained-by-other", **slurm)
+    assert "check that it is fit for work" in agreed.stdout
     forced = gputop("resume", "-f", path, "slurm-3", *DO, "--override", "bob asked me to", **slurm)
     assert forced.returncode == 0, forced.stdout + forced.stderr
     wait_for(lambda: "DRAIN" not in cluster.node("gpu02"), "the node did not come back")

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from gputop.actions.admission import Word
 from gputop.cli.diagnostics import Exit
 from gputop.cli.main import COMMANDS, SCREEN, Command, parser_for
+from gputop.domain.action import Consent
 from gputop.domain.link import LinkState
 from gputop.domain.problem import ProblemKind
 from gputop.inventory.schema import GroupEntry, HostEntry, InventoryFile, PolicyKeys
 from gputop.settings.schema import ActionSettings, Handshakes, Settings
 from gputop.tui.commands import COMMANDS as KEY_COMMANDS
+from gputop.tui.dialogs.plan import AGREES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -96,6 +99,16 @@ def test_every_key_of_a_policy_is_in_the_reference() -> None:
     table = page("reference/inventory.md").partition("### Policy")[2].partition("### Ranges")[0]
     keys = [key for row in re.findall(r"^\| (`[^|]*`) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)]
     assert sorted(keys) == sorted(PolicyKeys.__struct_encode_fields__)
+
+
+@pytest.mark.parametrize("consent", AGREES)
+def test_every_consent_and_its_button_is_in_the_page_of_acts(consent: Consent) -> None:
+    assert f"| {AGREES[consent][0]} | `{consent}` |" in page("acts.md")
+
+
+@pytest.mark.parametrize("word", Word)
+def test_every_word_for_where_a_host_stands_is_in_the_page_of_acts(word: Word) -> None:
+    assert f"`{word}`" in page("acts.md").replace("\n", " ")
 
 
 def test_every_setting_is_in_the_reference() -> None:

@@ -90,6 +90,27 @@ async def _check_values_processes_and_host(smi: SmiFixture, way: str, pid: int) 
     assert abs((frame.sampled_at - frame.received_at).total_seconds()) < 10
 
 
+@pytest.mark.parametrize("apps", [[], ["GPU-00000000-0000-4000-8000-000000000000, {pid}, /usr/bin/python3, 1012"]])
+async def test_the_first_frame_tells_who_is_on_the_devices(
+    smi: SmiFixture, way: str, tmp_path: Path, apps: list[str]
+) -> None:
+    """Whoever reads but once, as a plan or a snapshot does, would take an idle GPU for one nobody knows about."""
+    with a_gpu_process(tmp_path) as pid:
+        smi.set(apps=[line.format(pid=pid) for line in apps], apps_sleep=0.3)
+        async with talking() as talk:
+            frame = await talk.next()
+    assert frame.column("processes_known") == [True, True]
+    assert [(process.pid, process.command) for process in frame.processes] == [(pid, "sleep 600") for _ in apps]
+
+
+async def test_a_list_of_processes_that_hangs_does_not_keep_the_devices_back(smi: SmiFixture, way: str) -> None:
+    smi.set(apps_sleep=600)
+    async with talking(options={"deadline": 1}) as talk:
+        frame = await talk.next()
+    assert frame.column("temperature_celsius") == [41, 41]
+    assert frame.column("processes_known") == [False, False]
+
+
 async def test_new_values_arrive_and_garbled_lines_cost_only_themselves(smi: SmiFixture, way: str) -> None:
     async with talking() as talk:
         await talk.next()

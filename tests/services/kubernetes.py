@@ -164,15 +164,19 @@ class KubernetesCluster:
         (self.folder / "tokens.csv").write_text(f'{TOKEN},admin,1,"system:masters"\nviewer-token,viewer,2,"viewers"\n')
         accounts = {"admin": TOKEN, "viewer": "viewer-token", "stranger": "no-such-token"}
         clusters = {"test": url, "gone": "https://127.0.0.1:1"}
-        contexts = [(user, "test", user) for user in accounts] + [("gone", "gone", "admin")]
+        plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+        contexts = [(user, "test", user) for user in accounts]
+        contexts += [("gone", "gone", "admin"), ("untrusted", "untrusted", "admin"), ("no-plugin", "test", "no-plugin")]
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
                 {"name": name, "cluster": {"server": server, "insecure-skip-tls-verify": True}}
                 for name, server in clusters.items()
-            ],
-            "users": [{"name": name, "user": {"token": token}} for name, token in accounts.items()],
+            ]
+            + [{"name": "untrusted", "cluster": {"server": url}}],
+            "users": [{"name": name, "user": {"token": token}} for name, token in accounts.items()]
+            + [{"name": "no-plugin", "user": {"exec": {**plugin, "command": "gputop-no-such-plugin"}}}],
             "contexts": [
                 {"name": name, "context": {"cluster": cluster, "user": user}} for name, cluster, user in contexts
             ],

@@ -24,6 +24,8 @@ from pathlib import Path
 
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 START_SECONDS = 30.0
+TREES = ("", *filter(None, [os.environ.get("GPUTOP_SLURM_TREE", "")]))
+"""Root file systems whose Slurm is tested; empty: the installed one."""
 MARKER = "GPUTOP_TEST_SLURM"
 """Variable by which every process of a cluster is found again."""
 
@@ -84,7 +86,8 @@ IN_TREE = """#!/bin/sh
 inside=/usr/sbin:/usr/bin:/sbin:/bin
 exec unshare --mount --propagation private sh -c '
     mkdir -p "{tree}{folder}" && mount --bind "{folder}" "{tree}{folder}" && mount --rbind /dev "{tree}/dev" &&
-    mount -t proc proc "{tree}/proc" && exec chroot {tree} "$@"' sh env PATH=$inside {program} "$@"
+    touch "{tree}/etc/hosts" && mount --bind "{folder}/etc/hosts" "{tree}/etc/hosts" &&
+    mount -t proc proc "{tree}/proc" && exec chroot {account} {tree} "$@"' sh env PATH=$inside {program} "$@"
 """
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "scancel", "sbatch")
 
@@ -182,7 +185,8 @@ class SlurmCluster:
         folder.mkdir(exist_ok=True)
         for program in ("scontrol", "squeue", "scancel"):
             path = folder / program
-            path.write_text(f'#!/bin/sh\nexec runuser -u {user} -- {shutil.which(program)} "$@"\n')
+            installed = f'#!/bin/sh\nexec runuser -u {user} -- {shutil.which(program)} "$@"\n'
+            path.write_text(self._in_tree(program, f"--userspec={user}") if self.tree else installed)
             path.chmod(0o755)
         return folder
 
@@ -232,13 +236,16 @@ class SlurmCluster:
         if self.tree:
             (self.folder / "etc" / "cgroup.conf").write_text("CgroupPlugin=disabled\n")  # 22.05 would die of it
             (self.folder / "bin" / "tree").mkdir()
+            (self.folder / "etc" / "hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         scripts = {"reboot": REBOOT, "node": NODE}
         for program in PROGRAMS if self.tree else ():
-            text = IN_TREE.format(program=program, tree=self.tree, folder=self.folder)
-            scripts[f"bin/tree/{program}"] = text
+            scripts[f"bin/tree/{program}"] = self._in_tree(program)
         for name, text in scripts.items():
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
+
+    def _in_tree(self, program: str, account: str = "") -> str:
+        return IN_TREE.format(program=program, tree=self.tree, folder=self.folder, account=account)
 
     def _spawn(self, name: str, argv: list[str], **environment: str) -> None:
         log = (self.folder / "log" / f"{name}.out").open("ab")
@@ -296,7 +303,7 @@ def free_ports(count: int) -> list[int]:
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="gputop-slurm-"))
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    cluster = SlurmCluster(folder, nodes, os.environ.get("GPUTOP_SLURM_TREE", ""))
+    cluster = SlurmCluster(folder, nodes, TREES[-1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         cluster.start()

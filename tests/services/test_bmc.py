@@ -159,6 +159,8 @@ async def test_a_bmc_that_cannot_be_asked_blocks_and_is_never_off(
     assert instance.power is PowerState.UNKNOWN
     assert instance.block is not None
     assert words in instance.block.summary
+    if words == "Unable to establish":
+        assert "wrong user name or password" in (instance.block.hint or "")
 
 
 async def test_a_password_file_that_others_may_read_is_refused(ipmi: IpmiBmc, password: str) -> None:

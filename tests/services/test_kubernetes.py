@@ -19,7 +19,7 @@ from gputop.domain.backend import Ec2, Kubernetes
 from gputop.domain.clock import SystemClock
 from gputop.domain.job import AdminState, NodeState, PodFate
 from gputop.domain.problem import ProblemKind
-from gputop.ports import CanCordon, CanDrain, CanRebootNode, CanResume
+from gputop.ports import CanCordon, CanDrain, CanGlance, CanRebootNode, CanResume
 from gputop.schedulers.kubernetes import KubernetesScheduler
 from tests.needs import missing
 from tests.services.acting import InEnvironment, a_host, a_request, take, take_all, until
@@ -36,7 +36,7 @@ def cluster() -> Iterator[KubernetesCluster]:
     if absent:
         pytest.skip(f"needs {', '.join(absent)}: make services, and KUBEBUILDER_ASSETS naming a folder with them")
     folder = Path(tempfile.mkdtemp(prefix="gputop-kubernetes-"))
-    cluster = KubernetesCluster(folder, 10)
+    cluster = KubernetesCluster(folder, 16)
     try:
         cluster.start()
         yield cluster
@@ -266,6 +266,7 @@ async def test_an_account_without_rights_is_told_apart_and_nothing_is_done(site:
         assert performed.problem.kind is ProblemKind.PERMISSION, performed
     assert site.names() == {"train-a"}
     assert not site.unschedulable()
+    site.cluster.kubectl("delete", "clusterrolebinding", "see")
 
 
 async def test_who_is_not_known_and_what_does_not_answer_is_unknown(site: Site) -> None:
@@ -349,3 +350,82 @@ async def test_what_was_cordoned_before_stays_so_and_is_nobody_s_to_resume_unask
     after = site.cluster.get("node", site.node)
     assert "gputop/drain" not in after["metadata"].get("annotations", {})
     assert not site.unschedulable()
+
+
+async def test_a_glance_tells_who_takes_no_pods_and_nothing_of_those_there(site: Site) -> None:
+    (replicas,) = site.cluster.create(a_controller("ReplicaSet", "train", site.namespace))
+    site.pods(replicas, "train-a")
+    kubernetes = site.scheduler()
+    assert isinstance(kubernetes, CanGlance)
+    mine = a_host("box", address=site.address)
+
+    async def glance() -> NodeState:
+        return (await kubernetes.glance([mine]))["box"]
+
+    node = await glance()
+    assert (node.node, node.admin, node.cordoned, node.pods) == (site.node, AdminState.SCHEDULABLE, False, ())
+    cordon = steps_of(kubernetes.cordon_steps(node, a_request(ActionKind.CORDON, "box")))
+    await take_all(kubernetes, "box", cordon)
+    node = await glance()
+    assert (node.admin, node.cordoned, node.pods) == (AdminState.UNKNOWN, True, ()), "what is left was not looked at"
+    assert (node.by, node.reason) == ("alice", "gputop:alice:OPS-7: replace NIC, OPS-7")
+    site.cluster.kubectl("annotate", "node", site.node, "gputop/drain-")
+    node = await glance()
+    assert (node.cordoned, node.by, node.reason) == (True, None, None), "somebody cordoned it, and nobody says who"
+    try:
+        site.cluster.set_ready(site.node, "Unknown")
+        node = await glance()
+        assert (node.admin, node.cordoned, node.raw) == (AdminState.DOWN, True, "NotReady,SchedulingDisabled")
+    finally:
+        site.cluster.set_ready(site.node, "True")
+        site.cluster.kubectl("uncordon", site.node)
+
+
+async def test_a_glance_takes_two_calls_for_any_number_of_hosts_and_guesses_none(site: Site) -> None:
+    runner = InEnvironment({"KUBECONFIG": str(site.cluster.kubeconfig), "NO_PROXY": "127.0.0.1"})
+    kubernetes = KubernetesScheduler(Kubernetes(context="admin", kubectl=str(find("kubectl"))), runner, SystemClock())
+    both = a_host("both", address="127.0.1.7", power=Ec2(instance_id=f"i-{8:017x}"))
+    found = await kubernetes.glance([*map(a_host, site.cluster.names), both, a_host("gpu0")])
+    assert len(runner.calls) == 2
+    assert not [argv for argv in runner.calls if "pods" in argv]
+    assert {name: node.block.kind for name, node in found.items() if node.block is not None} == {
+        "both": "node-ambiguous",
+        "gpu0": "node-not-found",
+    }
+
+
+async def test_a_glance_without_rights_or_without_a_cluster_knows_nothing_and_says_why(site: Site) -> None:
+    mine = a_host("box", address=site.address)
+    site.cluster.kubectl("cordon", site.node)
+    for context, kind, words in (
+        ("viewer", "permission", "viewer list nodes"),
+        ("stranger", "no-answer", "does not know this account"),
+        ("gone", "no-answer", "the API server does not answer"),
+        ("nowhere", "no-answer", "no such context"),
+        ("untrusted", "no-answer", "does not accept the API server's certificate: certificate signed by unknown"),
+        ("no-plugin", "no-answer", "gets no credentials: exec: executable gputop-no-such-plugin not found"),
+    ):
+        node = (await site.scheduler(context).glance([mine]))["box"]
+        assert node.block is not None, context
+        assert (node.block.kind, node.admin, node.cordoned) == (kind, AdminState.UNKNOWN, None), context
+        assert words in node.block.summary
+    missing = KubernetesScheduler(
+        Kubernetes(context="admin", kubectl="gputop-no-such-kubectl"), InEnvironment({}), SystemClock()
+    )
+    node = (await missing.glance([mine]))["box"]
+    assert node.block is not None
+    assert node.block.summary == "kubectl is not on the PATH of this account"
+
+
+async def test_a_glance_needs_no_right_but_that_to_see_nodes(site: Site) -> None:
+    site.cluster.kubectl("create", "clusterrole", "nodes-only", "--verb=get,list", "--resource=nodes")
+    site.cluster.kubectl("create", "clusterrolebinding", "nodes-only", "--clusterrole=nodes-only", "--user=viewer")
+    try:
+        viewer = site.scheduler("viewer")
+        mine = a_host("box", address=site.address)
+        assert (await viewer.glance([mine]))["box"].admin is AdminState.SCHEDULABLE
+        node = await site.look(viewer)
+        assert node.block is not None, "an act wants to see the pods"
+        assert (node.block.kind, node.block.summary) == ("permission", "the cluster does not let viewer list pods")
+    finally:
+        site.cluster.kubectl("delete", "clusterrolebinding", "nodes-only")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import tempfile
@@ -17,25 +18,19 @@ from gputop.domain.clock import SystemClock
 from gputop.domain.host import HostSpec
 from gputop.domain.job import AdminState, NodeState
 from gputop.domain.problem import ProblemKind
-from gputop.ports import CanCancelJobs, CanCordon, CanDrain, CanRebootNode, CanRequeueJobs, CanResume
+from gputop.ports import CanCancelJobs, CanCordon, CanDrain, CanGlance, CanRebootNode, CanRequeueJobs, CanResume
 from gputop.schedulers.slurm import SlurmScheduler
 from gputop.transport.runner import ProgramRunner
 from gputop.transport.ssh import SshTransport
 from tests.needs import need, need_that
 from tests.services.acting import InEnvironment, a_host, a_request, take, take_all, until
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import TREES, SlurmCluster
 from tests.ssh.fleet import Fleet, new_folder
 
 pytestmark = pytest.mark.timeout(90)
 
 
-TREE = os.environ.get("GPUTOP_SLURM_TREE", "")
-"""Another version of Slurm to test against as well."""
-
-
-@pytest.fixture(
-    scope="module", params=["", *([TREE] if TREE else [])], ids=lambda tree: "tree" if tree else "installed"
-)
+@pytest.fixture(scope="module", params=TREES, ids=lambda tree: "tree" if tree else "installed")
 def running(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
     for program in ("munged", "slurmctld", "slurmd", "scontrol"):
         need(program)
@@ -90,6 +85,60 @@ async def test_nodes_are_found_by_name_and_by_address_and_never_guessed(cluster:
     assert not states["gpu01"].controller
     shared = await slurm.observe([a_host("gpu01"), a_host("twin", address="127.0.1.1")])
     assert {state.block.kind for state in shared.values() if state.block is not None} == {"node-ambiguous"}
+
+
+async def test_a_glance_tells_who_takes_no_work_and_nothing_of_what_runs(cluster: SlurmCluster) -> None:
+    slurm = scheduler(cluster)
+    assert isinstance(slurm, CanGlance)
+    cluster.submit("-N1", "-w", "gpu01", "--gres=gpu:1")
+    cluster.submit("-N1", "-w", "gpu02", "--gres=gpu:1")
+    drain = steps_of(slurm.cordon_steps(await look(slurm, "gpu02"), a_request(ActionKind.CORDON, "gpu02")))
+    await take_all(slurm, "gpu02", drain)
+    cluster.run("scontrol", "update", "nodename=gpu03", "state=drain", "reason=bad DIMM")
+    hosts = [a_host("gpu01"), a_host("box", address="127.0.1.2"), a_host("gpu03"), a_host("gpu0")]
+    found = await slurm.glance(hosts)
+    assert {name: (node.admin, node.cordoned, node.jobs) for name, node in found.items()} == {
+        "gpu01": (AdminState.SCHEDULABLE, False, ()),
+        "box": (AdminState.DRAINING, True, ()),
+        "gpu03": (AdminState.DRAINED, True, ()),
+        "gpu0": (AdminState.UNKNOWN, None, ()),
+    }
+    assert (found["box"].by, found["box"].reason) == ("alice", "gputop:alice:OPS-7: replace NIC, OPS-7")
+    assert (found["gpu03"].by, found["gpu03"].reason) == (getpass.getuser(), "bad DIMM")
+    assert found["gpu03"].since is not None
+    assert found["gpu0"].block is not None
+    assert found["gpu0"].block.kind == "node-not-found"
+    full = await slurm.observe(hosts)
+    for name, node in found.items():
+        assert (node.node, node.raw, node.cordoned) == (full[name].node, full[name].raw, full[name].cordoned)
+
+
+async def test_a_glance_asks_once_for_any_number_of_hosts_and_never_of_jobs(cluster: SlurmCluster) -> None:
+    runner = InEnvironment({"SLURM_CONF": str(cluster.conf), "PATH": cluster.environment["PATH"]})
+    slurm = SlurmScheduler(Slurm(), runner, SystemClock())
+    await slurm.glance([a_host("gpu01")])
+    runner.calls.clear()
+    await slurm.glance([a_host(name) for name in cluster.names])
+    assert [[word for word in argv if word in ("scontrol", "squeue")] for argv in runner.calls] == [["scontrol"]]
+
+
+async def test_a_glance_of_a_slurm_that_does_not_answer_knows_nothing_and_says_why(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    slurm = scheduler(cluster)
+    cluster.run("scontrol", "update", "nodename=gpu01", "state=drain", "reason=bad DIMM")
+    cluster.stop_controller()
+    (tmp_path / "env").symlink_to(need("env"))
+    for asked, words in (
+        (slurm, "slurmctld does not answer"),
+        (scheduler(cluster, PATH=str(tmp_path)), "Slurm's programs are not on the PATH of this account"),
+    ):
+        node = (await asked.glance([a_host("gpu01")]))["gpu01"]
+        assert node.block is not None
+        assert words in node.block.summary
+        assert (node.block.kind, node.admin, node.cordoned) == ("no-answer", AdminState.UNKNOWN, None)
+    cluster.start_controller()
+    assert (await slurm.glance([a_host("gpu01")]))["gpu01"].admin is AdminState.DRAINED
 
 
 async def test_a_node_of_a_running_multi_node_job_drains_when_the_job_has_ended_and_resumes(
@@ -196,6 +245,53 @@ async def test_jobs_are_cancelled_and_put_back_by_acts_of_their_own(cluster: Slu
         assert steps.kind == kind
 
 
+async def test_one_task_of_an_array_is_canceled_or_put_back_and_never_the_whole_array(cluster: SlurmCluster) -> None:
+    """The last task that starts has the number of the array."""
+    options = ("-N1", "--exclusive", "--array=1-3", "--wrap", "sleep 600")
+    array = cluster.run("sbatch", "--parsable", "-o", "/dev/null", *options).strip()
+
+    def states() -> dict[str, str]:
+        return dict(line.split() for line in cluster.run("squeue", "-h", "-r", "-o", "%i %T").splitlines())
+
+    cluster.until(lambda: list(states().values()) == ["RUNNING"] * 3, "the array")
+    numbers = dict(line.split()[:2] for line in cluster.run("squeue", "-h", "-o", "%A %N").splitlines())
+    slurm = scheduler(cluster)
+    name = numbers[array]
+    node = await look(slurm, name)
+    assert [(job.id, job.handle) for job in node.jobs] == [(array, f"{array}_3")]
+    for words in (array, f"{array}_3"):
+        cancel = steps_of(slurm.cancel_steps(node, a_request(ActionKind.CANCEL, name, jobs=(words,))))
+        assert [step.command for step in cancel] == [f"scancel {array}_3"]
+    requeue = steps_of(slurm.requeue_steps(node, a_request(ActionKind.REQUEUE, name, jobs=(array,))))
+    assert [check.state for check in await take_all(slurm, name, cancel)] == [CheckState.DONE]
+    assert states() == {f"{array}_1": "RUNNING", f"{array}_2": "RUNNING"}
+    assert requeue[0].command == f"scontrol requeue {array}_3"
+    other = next(node for number, node in numbers.items() if number != array)
+    node = await look(slurm, other)
+    requeue = steps_of(slurm.requeue_steps(node, a_request(ActionKind.REQUEUE, other, jobs=(node.jobs[0].handle,))))
+    assert [check.state for check in await take_all(slurm, other, requeue)] == [CheckState.DONE]
+    assert sorted(states()) == [f"{array}_1", f"{array}_2"]
+    assert list(states().values()).count("RUNNING") == 1
+
+
+async def test_a_part_of_a_heterogeneous_job_is_named_and_not_put_back_alone(cluster: SlurmCluster) -> None:
+    words = ("-N1", "-w", "gpu01", ":", "-N1", "-w", "gpu02", "--wrap", "sleep 600")
+    whole = cluster.run("sbatch", "--parsable", "-o", "/dev/null", *words).strip()
+    cluster.until(lambda: cluster.run("squeue", "-h", "-o", "%T").split() == ["RUNNING"] * 2, "its parts")
+    slurm = scheduler(cluster)
+    for name, part in (("gpu01", f"{whole}+0"), ("gpu02", f"{whole}+1")):
+        node = await look(slurm, name)
+        assert [job.handle for job in node.jobs] == [part]
+        block = slurm.requeue_steps(node, a_request(ActionKind.REQUEUE, name, jobs=(part,)))
+        assert isinstance(block, Block)
+        cancel = steps_of(slurm.cancel_steps(node, a_request(ActionKind.CANCEL, name, jobs=(part,))))
+        assert cancel[0].title.endswith("all its other parts") is (name == "gpu01"), "Slurm ends them with the first"
+        assert block.summary == f"part of a heterogeneous job, which starts anew as a whole: job {part}"
+    cancel = steps_of(slurm.cancel_steps(node, a_request(ActionKind.CANCEL, "gpu02", jobs=(f"{whole}+1",))))
+    assert [check.state for check in await take_all(slurm, "gpu02", cancel)] == [CheckState.DONE]
+    assert cluster.run("squeue", "-h", "-o", "%i %T").split() == [f"{whole}+0", "RUNNING"]
+
+
 async def test_a_reboot_waits_behind_a_running_job_and_the_node_comes_back_in_service(cluster: SlurmCluster) -> None:
     job = cluster.submit("-N1", "-w", "gpu01", "--gres=gpu:8")
     slurm = scheduler(cluster)
@@ -267,8 +363,6 @@ async def test_a_reboot_of_a_node_whose_boot_time_slurm_does_not_know_is_left_to
 
 
 async def test_a_refused_permission_is_told_apart_and_changes_nothing(cluster: SlurmCluster) -> None:
-    if cluster.tree:
-        pytest.skip("another account cannot enter the tree")
     need_that(os.geteuid() == 0 and shutil.which("runuser"), "needs root: another account must be refused")
     folder = cluster.as_user("nobody")
     slurm = scheduler(cluster, PATH=f"{folder}:{cluster.environment['PATH']}")

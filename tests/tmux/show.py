@@ -1,6 +1,6 @@
 """The screen on a demo fleet read directly, for tests that need a real terminal and no servers.
 
-`python show.py [--crash-file FILE] [--ascii] [--slow-end]`
+`python show.py [--crash-file FILE] [--ascii] [--slow-end] [--plan FOLDER]`
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from pathlib import Path
 
 from msgspec import structs
 
+from gputop.actions.desk import Desk, Work
+from gputop.actions.journal import journal_of
+from gputop.domain.action import ActionKind
+from gputop.domain.record import PlanOpened
 from gputop.fleet.collector import Update
 from gputop.fleet.demo import demo_fleet
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
 from gputop.tui import theme
 from gputop.tui.app import ScreenOptions, run_screen
+from tests.fakes.acts import a_plan, a_request, an_evidence
+from tests.tui.stage import Stage
 
 START = datetime(2026, 12, 1, 14, 3, 22, tzinfo=UTC)
 
@@ -54,12 +60,22 @@ class MovingFeed:
                 await asyncio.sleep(60)
 
 
+def desk_with_a_plan(folder: Path) -> Desk:
+    """A desk that has begun to drain a host, in front of books in `folder`."""
+    desk = Stage(folder).desk
+    plan = a_plan(a_request(ActionKind.DRAIN, "gpu-01"), an_evidence("gpu-01"))
+    journal_of(folder, plan.id).write(PlanOpened(time=START, plan=plan))
+    desk.works.append(Work(plan))
+    return desk
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ascii", action="store_true")
     parser.add_argument("--mouse", action="store_true")
     parser.add_argument("--crash-file")
     parser.add_argument("--slow-end", action="store_true")
+    parser.add_argument("--plan", type=Path, help="folder for the journal of a plan under way")
     options = parser.parse_args()
     fleet, series = demo_fleet(1, 24, START)
     look = ScreenOptions(
@@ -69,7 +85,8 @@ def main() -> int:
         title="test",
         zone=UTC,
     )
-    return run_screen(lambda: MovingFeed(fleet, series, options), look)
+    make_desk = (lambda _: desk_with_a_plan(options.plan)) if options.plan is not None else None
+    return run_screen(lambda: MovingFeed(fleet, series, options), look, make_desk)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -19,14 +20,16 @@ from tests.tmux.pane import ROOT, SHOW, modes_left_on
 
 
 @contextmanager
-def detached() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The screen on a pseudo-terminal that is not its controlling one, so that no SIGHUP comes."""
+def detached(*options: str, errors: int | None = None) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The screen on a pseudo-terminal that is not its controlling one, so that no SIGHUP comes. `errors`: where
+    standard error goes, if not there."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (24, 80))
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
     process = subprocess.Popen(
-        [sys.executable, str(SHOW)], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
-    )
+        [sys.executable, str(SHOW), *options], stdin=slave, stdout=slave, stderr=slave if errors is None else errors,
+        env=environment, start_new_session=True,
+    )  # fmt: skip
     os.close(slave)
     try:
         yield process, master
@@ -81,6 +84,29 @@ def test_a_terminal_that_takes_no_output_is_left_in_time_and_clean(end: bytes | 
         assert process.wait(timeout=6) == (0 if isinstance(end, bytes) else 128 + end)
         assert time.monotonic() - began < 4
         assert modes_left_on(b"\x1b[?1049h\x1b[?2004h" + rest_of(master)) == []
+
+
+@pytest.mark.parametrize("slow", [(), ("--slow-end",)], ids=["at-once", "slow"])
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, b"\x03\x03"], ids=["SIGTERM", "SIGHUP", "ctrl-c"])
+def test_whatever_ends_it_in_the_middle_of_an_act_says_how_to_go_on(
+    end: bytes | signal.Signals, slow: tuple[str, ...], tmp_path: Path
+) -> None:
+    with (
+        (tmp_path / "errors").open("wb") as errors,
+        detached("--plan", str(tmp_path), *slow, errors=errors.fileno()) as (process, master),
+    ):
+        read_until(master, b"1 act under way")
+        if isinstance(end, bytes):
+            for key in end:
+                os.write(master, bytes([key]))
+                time.sleep(1.0)
+        else:
+            process.send_signal(end)
+        assert process.wait(timeout=6) == (0 if isinstance(end, bytes) else 128 + end)
+    plan = next(tmp_path.glob("**/*.jsonl")).stem
+    said = (tmp_path / "errors").read_text()
+    assert said.splitlines()[-1] == f"drain of gpu-01 is unfinished: gputop actions --resume {plan}"
+    assert said.count("unfinished") == 1
 
 
 def test_a_slow_terminal_gets_fewer_pictures_and_the_newest_last() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 from textual.pilot import Pilot
 
+from gputop.actions.ack import AckActor, read_ack
 from gputop.actions.acts import Acts
 from gputop.actions.audit import AuditLog, Who, read_records
 from gputop.actions.desk import Desk
@@ -32,6 +34,8 @@ from gputop.tui.bridge import FleetUpdated
 from tests.fakes.acts import BOOT, LabPower, a_host, straight
 from tests.fakes.clock import ManualClock
 from tests.tui.builders import dark
+
+BOOT_LINE = "[    0.000000] Linux version 6.1.0"
 
 
 def boot_of(host: str) -> str:
@@ -55,6 +59,8 @@ class Machines:
             host = a_host(name)
             policy = structs.replace(host.spec.policy, wall=False)
             self.hosts[name] = structs.replace(host, spec=structs.replace(host.spec, policy=policy))
+        self.kernel_logs: dict[str, str] = {}
+        """Of each host that has another one than an ordinary boot leaves."""
         self.answers = asyncio.Event()
         """Cleared: looks wait."""
         self.answers.set()
@@ -77,6 +83,8 @@ class Machines:
             said = f"{boot_of(call.host)}\nmachine-of-{call.host}\n"
         elif MARKER in text:
             said = f"marked\n{self.markers[call.host]}" if call.host in self.markers else "free\n"
+        elif "dmesg" in text:
+            said = f"{BOOT_LINE}\n{self.kernel_logs.get(call.host, '')}"
         elif "wall" in text:
             self.ran.append(f"tell {call.host}")
         elif call.argv[0] == "nvidia-smi":
@@ -156,11 +164,12 @@ class Stage:
         self.machines = machines = Machines(["gpu-01", "gpu-02", "gpu-03"], self.clock)
         specs = {name: host.spec for name, host in machines.hosts.items()}
         scheduler = scheduler_class(specs, machines, self.clock)
-        host_actor = HostActor(machines, machines, specs)
+        host_actor = HostActor(machines, machines, specs, partial(read_ack, folder))
+        ack_actor = AckActor(folder)
         audit = AuditLog(folder / "audit.jsonl", Who(user="ann"), to_syslog=False)
 
         def actor_of(host: str, actor: str) -> Any:
-            return scheduler if actor == "scheduler" else host_actor
+            return {"scheduler": scheduler, "ack": ack_actor}.get(actor, host_actor)
 
         self.lock = ActionLock(self.clock, allowed=allowed)
         acts = Acts(

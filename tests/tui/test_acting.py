@@ -27,7 +27,7 @@ from tests.tui.stage import Stage
 
 SIZE = (120, 36)
 
-ACTS = {command.id: command.keys[0] for command in COMMANDS if command.acts and command.id != "act.again"}
+ACTS = {one.id: one.keys[0] for one in COMMANDS if one.acts and one.keys and one.id != "act.again"}
 
 
 @pytest.fixture(autouse=True)
@@ -368,6 +368,52 @@ async def test_quitting_asks_while_an_act_is_under_way(make: Callable[..., Stage
         await until(pilot, lambda: not stage.app.is_running)
     assert stage.closed
     assert [story.plan.request.kind for story in unfinished(stage.folder)] == [ActionKind.DRAIN]
+
+
+async def test_ctrl_c_asks_as_q_does_and_a_second_one_quits_with_a_word(make: Callable[..., Stage]) -> None:
+    stage = make()
+    stage.machines.busy("gpu-01", a_process())
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await opened(stage, pilot, "D")
+        await confirm(stage, pilot, "gpu-01")
+        await wait_for_steps(stage, pilot, lambda: stage.desk.running)
+        await pilot.press("9", "ctrl+c")
+        await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
+        assert "1 act under way" in stage.shown()
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, ActionsScreen))
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: isinstance(stage.app.screen, AskDialog))
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not stage.app.is_running)
+    plan = stage.desk.works[0].plan.id
+    assert stage.app.last_words() == (f"drain of gpu-01 is unfinished: gputop actions --resume {plan}",)
+
+
+async def test_ctrl_c_quits_at_once_where_nothing_is_under_way(make: Callable[..., Stage]) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.last_words() == ()
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24), (40, 10)])
+async def test_plans_that_somebody_left_unfinished_are_told_until_they_were_looked_at(
+    size: tuple[int, int], make: Callable[..., Stage]
+) -> None:
+    stage = make()
+    plan = a_plan(a_request(ActionKind.DRAIN, "gpu-01"), an_evidence("gpu-01"))
+    journal_of(stage.folder, plan.id).write(PlanOpened(time=START, plan=plan))
+    async with stage.app.run_test(size=size) as pilot:
+        await until(pilot, lambda: "1 unfinished: 9" in stage.shown())
+        await pilot.press("9")
+        await until(pilot, lambda: isinstance(stage.app.screen, ActionsScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: stage.app.screen is stage.app.fleet_screen)
+        assert "unfinished" not in stage.shown()
 
 
 async def test_the_last_act_again_on_new_marks(make: Callable[..., Stage]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
+from gputop.bundle.items import Progress
 from gputop.tui.dialogs.bundle import BundleDialog, BundleProgress, Choice
 from gputop.tui.screens.fleet import FleetScreen
 from tests.tui.builders import until
@@ -85,6 +86,22 @@ async def test_one_may_go_on_working_and_look_again_how_far_it_is(make: Callable
         lab.stage.machines.answers.set()
         path = await made(lab, pilot, tmp_path)
         await until(pilot, lambda: f"saved {path.name} (" in lab.stage.shown())
+
+
+@pytest.mark.parametrize("part", ["#dialog-text", "#cancel", "#stop"])
+async def test_news_that_comes_while_the_dialog_is_being_built_or_taken_down_does_no_harm(
+    part: str, make: Callable[..., Lab]
+) -> None:
+    lab = make()
+    async with lab.stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        dialog = BundleProgress(("gpu-01",))
+        dialog.take({}, None)
+        await lab.stage.app.push_screen(dialog)
+        await pilot.pause()
+        await dialog.query_one(part).remove()
+        dialog.take({"gpu-01": Progress(host="gpu-01", doing="lspci -tv")}, None)
+        dialog.on_resize()
 
 
 async def test_one_that_is_given_up_leaves_no_file(make: Callable[..., Lab], tmp_path: Path) -> None:

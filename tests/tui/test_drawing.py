@@ -11,7 +11,7 @@ from gputop.catalog.format import numbers
 from gputop.tui.columns import place
 from gputop.tui.draw import chart, fit, meter, shares, spread, squeeze, to_ascii, trend, width_of
 from gputop.tui.rows import process_label
-from gputop.tui.views import GPUS, HOSTS, PROCESSES, View
+from gputop.tui.views import GPUS, HOSTS, PROCESSES, VIEWS, View
 
 VALUES = st.lists(st.none() | st.floats(0, 100), max_size=80)
 PRINTABLE = st.text(max_size=12).map(lambda text: "".join(filter(str.isprintable, text)))
@@ -131,3 +131,10 @@ def test_a_process_is_named_by_its_script(command: str, label: str) -> None:
 )
 def test_gpu_numbers_are_folded(found: list[int], text: str) -> None:
     assert numbers(found) == text
+
+
+@pytest.mark.parametrize(("view", "one"), [("hosts", "1 host"), ("gpus", "1 GPU"), ("processes", "1 process")])
+def test_a_count_of_one_is_said_in_the_singular(view: str, one: str) -> None:
+    assert VIEWS[view].counted(1) == one
+    assert VIEWS[view].counted(2).startswith("2 ")
+    assert VIEWS[view].counted(2) != f"2 {one[2:]}"

@@ -489,3 +489,22 @@ async def test_a_lost_gpu_a_sliced_one_and_one_without_values_have_their_pages()
             await pilot.pause()
             for wanted in words:
                 assert wanted in shown(app), (place, wanted)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_every_page_from_which_an_act_can_be_asked_for_says_whether_acts_are_allowed(
+    allowed: bool, make: Callable[..., Stage]
+) -> None:
+    stage = make(allowed=allowed)
+    badge = "acts allowed" if allowed else "read-only"
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for keys in (("enter",), ("v",), ("L",), ("d",), ("2", "enter"), ("9",)):
+            for key in keys:
+                await pilot.press(key)
+                await pilot.pause()
+            shown_lines = stage.shown().splitlines()
+            assert badge in (shown_lines[0] if keys == ("9",) else shown_lines[-1]), keys
+            await pilot.press("escape")
+            await pilot.pause()
+        assert badge in stage.shown().splitlines()[-1]

@@ -352,3 +352,85 @@ async def test_a_pane_that_is_too_small_says_so_and_nothing_can_be_confirmed_in_
         assert not is_shown(plan, "go")
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: is_shown(plan, "phrase") and is_shown(plan, "go"))
+
+
+# --- between the confirmation and the first step ------------------------------------------------------------------
+
+
+async def confirmed_while_hosts_are_silent(stage: Stage, pilot: Pilot[int]) -> PlanDialog:
+    """The gate has a plan that was confirmed, and looks at the host once more: it is no longer of right now."""
+    await pilot.pause()
+    plan = await opened(stage, pilot, "C")
+    await stage.clock.advance(60.0)
+    await go_to(pilot, plan, "phrase")
+    await pilot.press(*"gpu-01")
+    await until(pilot, lambda: not plan.query_one("#go", Button).disabled)
+    stage.machines.answers.clear()
+    await pilot.press("enter")
+    await until(pilot, lambda: plan.query_one("#go", Button).disabled)
+    return plan
+
+
+async def test_while_the_gate_looks_once_more_the_dialog_says_so(make: Make) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await confirmed_while_hosts_are_silent(stage, pilot)
+        await until(pilot, lambda: "looking at it once more before anything is done" in stage.shown())
+        stage.machines.answers.set()
+        await until(pilot, lambda: stage.machines.ran == ["mark gpu-01"])
+        await until(pilot, lambda: not isinstance(stage.app.screen, PlanDialog))
+
+
+@pytest.mark.parametrize("how", ["escape", "button"])
+async def test_a_plan_that_is_cancelled_while_the_gate_looks_once_more_is_not_begun(make: Make, how: str) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await confirmed_while_hosts_are_silent(stage, pilot)
+        await (pilot.press("escape") if how == "escape" else pilot.click("#cancel"))
+        await until(pilot, lambda: not isinstance(stage.app.screen, PlanDialog))
+        stage.machines.answers.set()
+        for _ in range(30):
+            await stage.clock.advance(1.0)
+            await pilot.pause(0.01)
+        assert (stage.machines.ran, stage.desk.works, stage.events()) == ([], [], [])
+
+
+# --- where typing goes --------------------------------------------------------------------------------------------
+
+
+async def test_a_resume_is_confirmed_as_every_other_act_without_coming_by_what_is_set_aside(make: Make) -> None:
+    stage = make()
+    stage.machines.markers["gpu-01"] = '{"by":"ann","reason":"RMA","since":"2026-01-01T00:00:00Z"}'
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "U")
+        assert is_shown(plan, "override-line")
+        await pilot.press("tab", *"NIC", "tab", *"gpu-01")
+        assert plan.query_one("#override", Input).value == ""
+        assert plan.query_one("#phrase", Input).value == "gpu-01"
+
+
+async def test_who_sets_checks_aside_sees_the_plan_without_them_and_types_on(make: Make) -> None:
+    stage = make()
+    stage.machines.markers["gpu-01"] = '{"by":"ann","reason":"RMA","since":"2026-01-01T00:00:00Z"}'
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "U")
+        assert "check that it is fit for work" in stage.shown()
+        await go_to(pilot, plan, "override")
+        await pilot.press(*"it burns", "shift+tab")
+        await until(pilot, lambda: "whether it is fit for work is not checked" in stage.shown())
+        assert "check that it is fit for work" not in stage.shown()
+        await pilot.press(*"gpu-01")
+        assert plan.query_one("#phrase", Input).value == "gpu-01"
+        assert stage.app.screen is plan
+
+
+async def test_tab_leads_from_cancel_into_the_first_field_whatever_buttons_there_are(make: Make) -> None:
+    stage = make()
+    async with stage.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        plan = await opened(stage, pilot, "X")
+        assert is_shown(plan, "drain")
+        await pilot.press("tab", *"why")
+        assert plan.query_one("#override", Input).value == "why"

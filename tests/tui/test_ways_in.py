@@ -74,12 +74,16 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return watch
 
 
+FATAL_LINE = "[  812.1] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     def made(**fields: Any) -> Stage:
         stage = Stage(tmp_path, **fields)
         stage.machines.alive["gpu-01", 4242] = (99, "carol")
         stage.machines.busy("gpu-02", a_process(started_ticks=99))
+        stage.machines.kernel_logs["gpu-01"] = FATAL_LINE
         stage.desk.last = ActionRequest(kind=ActionKind.DRAIN, hosts=("gpu-03",), reason="before", by="ann")
         return stage
 
@@ -188,7 +192,7 @@ async def test_the_palette_offers_every_act_and_says_while_read_only_why_it_is_n
             provider = PaletteCommands(stage.app.screen)
             offered = {str(hit.text): hit.help or "" async for hit in provider.discover()}
             for command in ACTING:
-                [help_text] = [text for label, text in offered.items() if label.startswith(f"{command.title}   ")]
+                [help_text] = [text for label, text in offered.items() if label.split("   ")[0] == command.title]
                 assert ("read-only" in help_text) is not allowed
 
 
@@ -315,5 +319,14 @@ def test_every_command_that_acts_leads_through_the_same_gate(
         assert (gate.passed, gate.executed, stage.machines.ran) == ([], [], [])
         return
     assert [kind.value for kind in gate.passed] == [act]
-    can = act not in ("cancel", "requeue", "ack")  # nothing schedules these hosts, and they have no kernel log
+    can = act not in ("cancel", "requeue")  # nothing schedules these hosts
     assert [kind.value for kind in gate.executed] == ([act] if can else [])
+
+
+JOB_ACTS = {"cancel", "requeue"}
+"""They are about one job of a scheduler, which no row stands for."""
+
+
+def test_what_the_command_line_does_to_rows_the_screen_does_too() -> None:
+    on_screen = {command.id.removeprefix("act.") for command in ACTING}
+    assert set(CLI_ACTS) - JOB_ACTS == on_screen - {"again"}

@@ -3,12 +3,13 @@ what they change goes into the notes of `ordered`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from gputop.sources.demo.hosts import DemoHost
+from gputop.sources.demo.hosts import SIMULATED, DemoHost
+from gputop.sources.demo.log import events, told
 from gputop.sources.demo.messages import Message
 from gputop.sources.demo.ordered import Orders, note_order
 
@@ -39,15 +40,22 @@ def run(
     if "wall" in script:
         users = {user for user in frame["processes"].get("user", []) if user}
         return Said(out=f"told {len(users)} of {len(users)} terminals\n" if users else "nobody is logged in\n")
-    if (
-        ("dmesg" in script and "dmesg -T" not in script)
-        or "systemctl is-active" in script
-        or "/proc/[0-9]*/fd" in script
-    ):
+    if "dmesg" in script and "dmesg -T" not in script:
+        return Said(out="".join(f"{line}\n" for line in _kernel_log(host, frame, t)))
+    if "systemctl is-active" in script or "/proc/[0-9]*/fd" in script:
         return Said()
     if argv and argv[0] == "nvidia-smi":
         return _smi(argv, host, greeting, folder, t, orders)
     return None
+
+
+def _kernel_log(host: DemoHost, frame: Message, t: float) -> Iterator[str]:
+    """As dmesg prints it: of this boot, times since it."""
+    boot = t - frame["host"]["uptime_seconds"]
+    yield f"[    0.000000] Linux version {host.kernel} ({SIMULATED})"
+    for event in events(host, t, all_since_boot=True):
+        if event["at"] >= boot:
+            yield f"[{event['at'] - boot:12.6f}] NVRM: {told(event)}"
 
 
 def _process(words: Sequence[str], host: DemoHost, frame: Message, folder: Path, t: float) -> Said:

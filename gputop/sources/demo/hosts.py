@@ -20,6 +20,7 @@ MOST_HOSTS = 1000
 INTERVAL_SECONDS = 2.0
 MIB = 1024 * 1024
 GIB = 1024 * MIB
+SIMULATED = "simulated by the demo of gputop"
 
 
 class Role(IntEnum):

@@ -44,10 +44,16 @@ def events(host: DemoHost, t: float, *, all_since_boot: bool) -> list[Event]:
     """What the log of `host` says at Unix time `t`, oldest first."""
     begin = booted_at(host, t) if all_since_boot else max(booted_at(host, t), t - TOLD_SECONDS)
     found = _past(host, t) + _now(host, t, condition(host, t))
-    told = [event for event in found if begin <= event["at"] <= t]
-    for event in told:
+    since = [event for event in found if begin <= event["at"] <= t]
+    for event in since:
         event["uptime_seconds"] = round(event["at"] - booted_at(host, t), 3)
-    return sorted(told, key=lambda event: float(event["at"]))
+    return sorted(since, key=lambda event: float(event["at"]))
+
+
+def told(event: Event) -> str:
+    """What the driver writes of it."""
+    process = f"pid={event['pid']}, name={event['process']}, " if "pid" in event else ""
+    return f"Xid (PCI:{event['pci_bus_id']}): {event['code']}, {process}{event['message']}"
 
 
 def _now(host: DemoHost, t: float, trouble: Condition) -> list[Event]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from gputop.sources.demo.hosts import GIB, DemoHost
-from gputop.sources.demo.log import events
+from gputop.sources.demo.hosts import GIB, SIMULATED, DemoHost
+from gputop.sources.demo.log import events, told
 from gputop.sources.demo.messages import Message
 from gputop.sources.demo.tools import nvidia_smi
 from gputop.sources.demo.trouble import booted_at
 
 NOT_FOUND = 127
-SIMULATED = "simulated by the demo of gputop"
 
 
 def answer(argv: Sequence[str], host: DemoHost, hello: Message, frame: Message, t: float) -> tuple[int, str]:
@@ -50,9 +49,7 @@ def _kernel_log(host: DemoHost, t: float) -> Iterator[str]:
     yield f"{_stamp(boot)} Memory: {host.memory_bytes // GIB} GiB available"
     yield f"{_stamp(boot + 9)} NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {host.driver}"
     for event in events(host, t, all_since_boot=True):
-        process = f"pid={event['pid']}, name={event['process']}, " if "pid" in event else ""
-        said = f"Xid (PCI:{event['pci_bus_id']}): {event['code']}, {process}{event['message']}"
-        yield f"{_stamp(event['at'])} NVRM: {said}"
+        yield f"{_stamp(event['at'])} NVRM: {told(event)}"
 
 
 def _stamp(at: float) -> str:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from gputop.sources.demo.programs import SIMULATED
+from gputop.sources.demo.hosts import SIMULATED
 
 Answer = Callable[[list[str]], tuple[int, str]]
 """A command to its exit status and output."""

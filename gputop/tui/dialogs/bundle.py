@@ -133,6 +133,9 @@ class BundleDialog(Dialog[Wanted]):
         self.dismiss(Wanted(order=order, target=Path(name)))
 
 
+PARTS = "#dialog-title, #dialog-text, #cancel, #stop"
+
+
 class BundleProgress(Dialog[bool]):
     """How far a bundle is, host by host; it goes on when this is closed. Answers whether it is to be given up."""
 
@@ -167,7 +170,7 @@ class BundleProgress(Dialog[bool]):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.query("#dialog-title"):  # not composed yet
+        if len(self.query(PARTS)) < PARTS.count("#"):  # it is being built, or taken down
             return
         look, over = self.gputop.look, sum(one.is_over for one in self._progress.values())
         note = "" if self._result is not None else f"{over} of {many(len(self._hosts), 'host')} done"

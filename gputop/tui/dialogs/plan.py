@@ -92,14 +92,14 @@ class PlanDialog(Dialog[Work]):
             yield Lines(id="dialog-said", ground="head")
             yield from _field("reason", "")
             yield from _field("for", "such as 2h or 30m; empty: until it is resumed")
-            yield from _field("override", "why checks that say no are set aside; empty: they count")
             yield from _field("phrase", "")
+            yield from _field("override", "why checks that say no are set aside; empty: they count")
             with Container(id="dialog-consents"):
                 for name, (words, _) in AGREES.items():
                     yield Button(words, id=f"agree-{name}", compact=True)
             with Horizontal(id="dialog-buttons"):
-                yield Button("Cancel", id="cancel", compact=True)
                 yield Button("Drain instead", id="drain", compact=True)
+                yield Button("Cancel", id="cancel", compact=True)
                 yield Button(_deed(self.request), id="go", compact=True, disabled=True)
 
     def on_mount(self) -> None:
@@ -133,6 +133,7 @@ class PlanDialog(Dialog[Work]):
             self._say("✕", "bad", found.summary)
             self._draw()
             return
+        is_own = before is not None and before.plan.request != found.plan.request
         if before is not None and _asks_the_same(before.plan.request, found.plan.request):
             news = changes(before.plan, found.plan)
             if not news and _refusals(before) == _refusals(found):
@@ -144,7 +145,7 @@ class PlanDialog(Dialog[Work]):
             self._say_changes(news)
         else:
             self.said = []
-        self._show(found)
+        self._show(found, goes_on=is_own)
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
         """What was typed stands in what will be run, or decides what counts, so the plan must show it."""
@@ -179,13 +180,17 @@ class PlanDialog(Dialog[Work]):
         hosts = self.proposal.plan.hosts if self.proposal is not None else ()
         return {block.consent for host in hosts for block in host.blocks if block.consent is not None}
 
-    def _show(self, proposal: Proposal) -> None:
+    def _show(self, proposal: Proposal, *, goes_on: bool = False) -> None:
+        """`goes_on`: it came by what a person types, who stays in the field."""
         self.proposal = proposal
         self.query_one("#phrase", Input).value = ""
         if proposal.plan.request.reason:
             self.query_one("#reason", Input).value = proposal.plan.request.reason
         self._draw()
-        self.rest_on_cancel()
+        if goes_on and isinstance(self.focused, Entry) and self.query_one(f"#{self.focused.id}-line").display:
+            self.count_from_now()
+        else:
+            self.rest_on_cancel()
 
     # --- drawing --------------------------------------------------------------------------------------------
 
@@ -200,8 +205,8 @@ class PlanDialog(Dialog[Work]):
         fields = {
             "reason": asks,
             "for": asks and self.request.kind in HAS_LEASE,
-            "override": self._may_override(),
             "phrase": asks,
+            "override": self._may_override(),
         }
         if proposal is None:
             self.show_title(f"{verb(self.request.kind)} {many(len(self.request.hosts), 'host')}", note)
@@ -372,7 +377,9 @@ class PlanDialog(Dialog[Work]):
             self._drain_instead()
         elif self.proposal is not None and not self._is_handed_on:
             self._is_handed_on = True
-            self.query_one("#go", Button).disabled = True
+            them = "it" if len(self.request.hosts) == 1 else "them"
+            self._say("…", "dim", f"looking at {them} once more before anything is done; Cancel gives it up")
+            self._draw()
             self.run_worker(self._carry_out(self.proposal), group="deed")
 
     def _drain_instead(self) -> None:

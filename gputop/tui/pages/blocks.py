@@ -46,8 +46,8 @@ class Board:
         self.lines.append(((" ", "text"),))
 
     def add_row(self, columns: Sequence[Column], row: Row, look: Look, width: int, names: int) -> None:
-        """A table of one row; `names`: cells that its name gets."""
-        lines = table(columns, [row], look, width, names=names)
+        """A table of one row, clear of the right edge; `names`: cells that its name gets."""
+        lines = table(columns, [row], look, width - 1, names=names)
         self.places.append((len(self.lines) + 1, row))
         self.lines += lines
 
@@ -91,6 +91,10 @@ def group_panel(group: Group, look: Look, width: int) -> list[Spans]:
     if group.is_absent:
         words: Spans = ((f" {group.title}", "strong"), (f"  {group.absence}", "dim"))
         return [look.plain(fit(words, width))]
+    if look.ascii_only:
+        group = group._replace(items=tuple(one._replace(text=one.text.replace("°C", "C"),
+                                                        note=one.note.replace("°C", "C"))
+                                           for one in group.items))  # fmt: skip
     inner = width - 4 if width >= LEAST_FRAME else width
     labels = min(LABEL_WIDTH, max(cell_len(item.label) for item in group.items))
     if inner - labels < LEAST_TEXT_WIDTH:

@@ -45,12 +45,19 @@ def _sections(row: Row) -> list[tuple[str, dict[str, Any]]]:
     return sections
 
 
+def number_text(value: float) -> str:
+    """In plain digits, with three behind the point at most; what is smaller than that keeps three that count."""
+    if value and abs(value) < 0.001:
+        return f"{value:.3g}"
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
 def _value(value: Any, look: Look) -> Span:
     match value:
         case None:
             return ("–", "faint")
         case float():
-            return (f"{value:.6g}", "text")
+            return (number_text(value), "text")
         case datetime():
             return (value.astimezone(look.zone).isoformat(timespec="seconds"), "text")
         case dict():

@@ -59,7 +59,7 @@ def help_page(commands: Iterable[Command], look: Look, width: int, why_locked: s
     lines += [((" ", "text"),), ((" States of a host", "strong"),)]
     for state, words in LEGEND:
         sign, style = SIGNS[state]
-        lines += hanging(((f"   {sign} {WORDS[state]:<16}", style),), (words, "dim"), width)
+        lines += hanging(((f"   {sign} {WORDS[state]:<18}", style),), (words, "dim"), width)
     lines += [((" ", "text"),), ((" Numbers", "strong"),)]
     for name, words in NUMBERS:
         lines += hanging(((f"   {name:<18}", "text"),), (words, "dim"), width)

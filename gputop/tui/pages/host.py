@@ -14,7 +14,7 @@ from gputop.domain.problem import INFORMATIONAL, Problem
 from gputop.export.groups import Group
 from gputop.export.host_groups import ages, hops, host_identity, host_load, link_group, where
 from gputop.fleet.attribution import unattributed_bytes
-from gputop.fleet.occupancy import FRESH, SHOWN
+from gputop.fleet.occupancy import FRESH, has_values
 from gputop.fleet.series import HOST
 from gputop.tui.columns import EXTRA, Column
 from gputop.tui.draw import Span, Spans, chart, fit, remote, width_of
@@ -216,7 +216,7 @@ def add_processes(
     positions: Sequence[int] | None = None,
 ) -> None:  # fmt: skip
     """A table of processes with their owners; `positions`: the devices that they are of, else all."""
-    if host.link.state not in SHOWN or not rows:
+    if not has_values(host) or not rows:
         words = _no_processes(host, positions)
         board.add(panel("Processes", [((words, "dim"),), *after], width, look))
         return
@@ -229,7 +229,7 @@ def add_processes(
 
 
 def _no_processes(host: Host, positions: Sequence[int] | None) -> str:
-    if host.link.state not in SHOWN:
+    if not has_values(host):
         return f"not known while the host is {WORDS[host.link.state]}"
     return _unread(host, positions) or "none"
 
@@ -269,7 +269,7 @@ def _unattributed_lines(host: Host, look: Look) -> list[Spans]:
 
 def unattributed_lines(row: GpuRow) -> list[Spans]:
     frame = row.host.frame
-    size = unattributed_bytes(frame, row.position) if frame is not None and row.host.link.state in SHOWN else None
+    size = unattributed_bytes(frame, row.position) if frame is not None and has_values(row.host) else None
     if not size:
         return []
     words = f"  of GPU {row.device.index}, held by no process that can be seen"

@@ -189,11 +189,11 @@ class PlanScreen(PageScreen):
         if desk is None or not self._deeds():
             self.gputop.say("nothing is left to be done about it")
         elif isinstance(found, Work):
-            self.run_worker(self._leave(desk, found))
+            self.gputop.run_worker(self._leave(desk, found))
         elif isinstance(found, Story) and found.closed is None:
-            self.run_worker(self._finish(desk, found))
+            self.gputop.run_worker(self._finish(desk, found))
         elif isinstance(found, Story):
-            self.run_worker(self._undo(desk, found))
+            self.gputop.run_worker(self._undo(desk, found))
 
     async def _leave(self, desk: Desk, work: Work) -> None:
         text: list[Spans] = [

@@ -57,6 +57,13 @@ class CommandScreen(EagerScreen, inherit_bindings=False):
         """How many marked rows are not in the fleet any more."""
         return 0
 
+    def hidden(self) -> int:
+        """How many marked rows the filter hides."""
+        return 0
+
+    def forget_marks(self) -> None:
+        """What was marked is done with."""
+
     def draw(self) -> None:
         """Draw the app's Fleet."""
         raise NotImplementedError

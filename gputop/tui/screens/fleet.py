@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -17,11 +18,11 @@ from gputop.tui.actions_page import mark_text
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Scope
-from gputop.tui.draw import Spans, remote, spread
-from gputop.tui.rows import Key, reason
+from gputop.tui.draw import Spans, fit, remote, spread
+from gputop.tui.rows import Key, reason, row_name
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.screens.page import LogScreen, RowScreen
-from gputop.tui.summary import footer, header, header_height, table_header
+from gputop.tui.summary import footer, header, header_height, tab_at, table_header
 from gputop.tui.views import VIEWS
 from gputop.tui.widgets.fleet_table import FleetTable, TableState
 from gputop.tui.widgets.painted import Lines
@@ -75,9 +76,9 @@ class FleetScreen(CommandScreen):
 
     def draw(self) -> None:
         width, height = self.size
-        fits = width >= LEAST_WIDTH and height >= LEAST_HEIGHT
+        fits, has_footer = self._room()
         lines = header_height(width, height)
-        for name, shown in (("titles", fits), ("table", fits), ("footer", fits and height > 10)):
+        for name, shown in (("titles", fits), ("table", fits), ("footer", has_footer)):
             self.query_one(f"#{name}").display = shown
         fleet = self.gputop.fleet
         wants_reason = len(fleet.hosts) > REASONS_UP_TO_HOSTS or bool(fleet.problems or self.gputop.look.acts)
@@ -86,6 +87,12 @@ class FleetScreen(CommandScreen):
         bar.styles.height = lines if fits else max(1, height)
         self._draw_table(is_own_doing=False)
 
+    def _room(self) -> tuple[bool, bool]:
+        """Whether there is room for a table, and for a footer."""
+        width, height = self.size
+        fits = width >= LEAST_WIDTH and height >= LEAST_HEIGHT
+        return fits, fits and height > 10
+
     def _draw_table(self, *, is_own_doing: bool = True) -> None:
         """`is_own_doing`: the user changed what is shown, so that nobody wonders where a row went."""
         self.table.show(self.gputop.fleet, self.gputop.look, self._passes)
@@ -93,24 +100,27 @@ class FleetScreen(CommandScreen):
         lost, self.table.lost_row = self.table.lost_row, None
         if lost is not None and not is_own_doing:
             now = self.table.cursor_row
-            where = f"; the cursor is on {' '.join(now.key)} now" if now is not None else ""
-            self.gputop.say(f"{' '.join(lost)} left the table{where}")
+            where = f"; the cursor is on {row_name(now)} now" if now is not None else ""
+            gone = next((row for row in self.state.store.rows(self.gputop.fleet) if row.key == lost), None)
+            name = row_name(gone) if gone is not None else " ".join(lost)
+            self.gputop.say(f"{name} left the table{where}")
 
     def _draw_frame(self) -> None:
         """The lines around the table."""
         fleet, look = self.gputop.fleet, self.gputop.look
         width, height = self.size
-        head = self.gputop.head(self)
+        fits, has_footer = self._room()
+        head = replace(self.gputop.head(self), is_mode_above=height == 1 if not fits else not has_footer)
         if self._summed is not fleet:
             self._summed, self._totals = fleet, totals(fleet)
         lines = header(fleet, self._totals, head, look, width, height)
-        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
-            lines += [(("pane too small"[: max(0, width)], "faint"),)]
+        if not fits:
+            lines += [fit((head.mode,), width), fit((("pane too small", "faint"),), width)]
         self.query_one("#header", Lines).show(lines)
         state = self.state
         titles = table_header(self.table.placed, state.sort, state.descending, look, width)
         self.query_one("#titles", Lines).show([titles])
-        self.query_one("#reason", Lines).show([look.plain(self._reason(fleet))])
+        self.query_one("#reason", Lines).show([look.plain(fit(self._reason(fleet), width))])
         self.query_one("#footer", Lines).show([self._footer(fleet, width)])
 
     def _reason(self, fleet: Fleet) -> Spans:
@@ -131,7 +141,7 @@ class FleetScreen(CommandScreen):
         look = self.gputop.look
         if self.query_one("#filter-line").has_class("-open"):
             keys: Spans = ((" ⏎", "key"), (" keep   ", "dim"), ("Esc", "key"), (" clear", "dim"))
-            return look.plain(spread(keys, ((f"{len(self.table.rows)} {self.state.view.noun} ", "dim"),), width))
+            return look.plain(spread(keys, ((f"{self.state.view.counted(len(self.table.rows))} ", "dim"),), width))
         if self.awaits_sort_letter:
             columns = [column for column in self.state.view.columns if column.letter]
             spans: Spans = ((" sort by:  ", "strong"),)
@@ -238,6 +248,23 @@ class FleetScreen(CommandScreen):
                 return
         self._draw_frame()
 
+    # --- the mouse, where it is switched on -------------------------------------------------------------------
+
+    def on_lines_clicked(self, event: Lines.Clicked) -> None:
+        """A tab opens its view; the title of a column sorts by it, once more: the other way round."""
+        width, height = self.size
+        match event.lines.id:
+            case "header" if event.y == header_height(width, height) - 1 > 0:
+                if (view := tab_at(self.gputop.head(self), event.x)) is not None:
+                    self.gputop.go(view)
+            case "titles":
+                for placed in self.table.placed:
+                    if placed.x <= event.x < placed.x + placed.width and placed.column.sort is not None:
+                        if placed.column.id == self.state.sort:
+                            self.do_sort_invert()
+                        else:
+                            self._sort_by(placed.column.id)
+
     # --- marks ----------------------------------------------------------------------------------------------
 
     def do_mark_toggle(self) -> None:
@@ -273,6 +300,16 @@ class FleetScreen(CommandScreen):
 
     def gone(self) -> int:
         return len(self.state.marks) - len(self.meant()) if self.state.marks else 0
+
+    def hidden(self) -> int:
+        if not self.state.marks or self._passes is None:
+            return 0
+        shown = {row.key for row in self.table.rows}
+        return sum(row.key not in shown for row in self.state.store.rows(self.gputop.fleet)
+                   if row.key in self.state.marks)  # fmt: skip
+
+    def forget_marks(self) -> None:
+        self.do_mark_clear()
 
     # --- rows -----------------------------------------------------------------------------------------------
 
@@ -340,4 +377,4 @@ class FleetScreen(CommandScreen):
         if self.view != "hosts":
             self.gputop.go("hosts")
         else:
-            self.gputop.may_quit(self.gputop.do_quit_now)
+            self.gputop.may_quit()

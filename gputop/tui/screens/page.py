@@ -13,12 +13,12 @@ from textual.widgets import Input
 
 from gputop.tui.bindings import bindings
 from gputop.tui.commands import Command, Scope
-from gputop.tui.draw import Spans, remote, spread, width_of
+from gputop.tui.draw import Spans, spread, width_of
 from gputop.tui.look import Look
 from gputop.tui.pages.details import row_page
 from gputop.tui.pages.guide import help_page, start_page
 from gputop.tui.pages.log import events_of, log_page
-from gputop.tui.rows import Row
+from gputop.tui.rows import Row, row_name
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.summary import footer
 from gputop.tui.widgets.painted import Lines, Page
@@ -76,6 +76,11 @@ class PageScreen(CommandScreen):
         """What stands at the right of the footer."""
         return ()
 
+    def _mode(self) -> Spans:
+        """Whether acts are allowed, where there is something to act on and the head does not say so."""
+        offers_acts = self.gputop.desk is not None and self.scope is Scope.HOST and bool(self.targets())
+        return (self.gputop.mode, (" ", "text")) if offers_acts else ()
+
     def grounds(self) -> dict[int, str]:
         """Lines that stand on another ground than the page."""
         return dict.fromkeys(self._matches(), "marked") if self._sought else {}
@@ -89,7 +94,7 @@ class PageScreen(CommandScreen):
         self.query_one("#page-header", Lines).show([self.head(look, width)])
         self.lines = self.body(look, width)
         self.page.show(self.lines, grounds=self.grounds(), width=self.text_width())
-        right = self.corner() if width >= LEAST_WIDTH_FOR_CORNER else ()
+        right = (*self._mode(), *self.corner()) if width >= LEAST_WIDTH_FOR_CORNER else self._mode()
         room = width - width_of(right) - (1 if right else 0)
         line = footer(self.hints(), None, self.gputop.head(), self.gputop.fleet, look, room)
         self.query_one("#page-footer", Lines).show([look.plain(spread(line, right, width)) if right else line])
@@ -228,7 +233,7 @@ class RowPageScreen(PageScreen):
 
     def titled(self, words: str, width: int) -> Spans:
         """The head line: which row, and at the right what is told of it."""
-        return spread(((f" {remote(' '.join(self.row.key))} ", "title"),), ((words + " ", "dim"),), width)
+        return spread(((f" {row_name(self.row)} ", "title"),), ((words + " ", "dim"),), width)
 
 
 class RowScreen(RowPageScreen):
@@ -284,7 +289,7 @@ class StartScreen(PageScreen):
     def do_page_details(self) -> None:
         """`d` asks for the demo here."""
         self.gputop.wants_demo = True
-        self.gputop.do_quit_now()
+        self.gputop.leave_now()
 
     def head(self, look: Look, width: int) -> Spans:
         return ((" gputop ", "title"), ("  start", "dim"))
@@ -302,4 +307,4 @@ class StartScreen(PageScreen):
         """There is nothing behind the start page."""
 
     def do_quit(self) -> None:
-        self.gputop.do_quit_now()
+        self.gputop.leave_now()

@@ -15,7 +15,7 @@ from gputop.query.filter import Predicate
 from gputop.tui.arrange import REASONS_UP_TO_HOSTS, Line, RowStore, arranged, lines_of, partition_cell, under_text
 from gputop.tui.columns import Placed, place
 from gputop.tui.draw import Span, Spans, fit
-from gputop.tui.look import Look
+from gputop.tui.look import WORDS, Look
 from gputop.tui.rows import GpuRow, Key, Row
 from gputop.tui.views import View, tone, toned
 from gputop.tui.widgets.painted import Palette
@@ -26,6 +26,10 @@ INDENT = 4
 LEAST_HEIGHT_FOR_REASONS = 12
 
 WHEEL_ROWS = 3
+
+WIDE = 140
+"""From so many cells on states get the room that their words need."""
+STATE_WIDTH = 11
 
 NAME_WIDTH = (6, 28)
 """The least and the most cells that host names get."""
@@ -104,7 +108,8 @@ class FleetTable(ScrollView, can_focus=True, inherit_bindings=False):
             return
         state = self.state
         self.look = look
-        self.rows = arranged(state.store.rows(fleet), state.view, state.sort, state.descending, passes)
+        self.rows = arranged(state.store.rows(fleet), state.view, state.sort, state.descending, passes,
+                             look.acts)  # fmt: skip
         self.lines = lines_of(self.rows, reasons=self.has_room_for_reasons(fleet))
         self._place(fleet)
         self._find_cursor()
@@ -133,6 +138,9 @@ class FleetTable(ScrollView, can_focus=True, inherit_bindings=False):
         longest = max((len(name) for name in fleet.hosts), default=least)
         narrow = 10 if self.size.width < 60 else most
         natural = {"host": min(max(least, longest), narrow, most)}
+        if self.size.width >= WIDE:
+            longest_words = (len(WORDS[host.link.state]) for host in fleet)
+            natural["state"] = max(STATE_WIDTH, max(longest_words, default=0))
         placed = place(self.state.view.columns, self.size.width - 1, natural=natural, skip=self.state.skip,
                        wide=self.state.wide)  # fmt: skip
         if placed != self.placed:

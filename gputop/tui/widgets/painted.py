@@ -61,6 +61,13 @@ class Palette:
 class Lines(Widget):
     """A few fixed lines, such as header and footer. Only lines that changed are painted."""
 
+    class Clicked(Message):
+        """A cell was clicked."""
+
+        def __init__(self, lines: Lines, x: int, y: int) -> None:
+            super().__init__()
+            self.lines, self.x, self.y = lines, x, y
+
     def __init__(self, *, id: str | None = None, ground: str = "row") -> None:
         super().__init__(id=id)
         self.ground = ground
@@ -84,6 +91,9 @@ class Lines(Widget):
     def render_line(self, y: int) -> Strip:
         spans = self._shown[y] if y < len(self._shown) else ()
         return self.palette.strip(spans, self.size.width, self.ground)
+
+    def on_click(self, event: events.Click) -> None:
+        self.post_message(self.Clicked(self, event.x, event.y))
 
 
 class Page(ScrollView, can_focus=True, inherit_bindings=False):

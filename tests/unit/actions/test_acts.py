@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,15 @@ async def test_a_host_that_rebooted_meanwhile_is_another_fact(site: Site) -> Non
     await site.clock.sleep(10)
     site.machine.boot_id = "99999999-2222-4333-8444-555555555555"
     assert isinstance(await site.acts.carry_out(proposal, typed="gpu-01"), Expired)
+
+
+async def test_a_plan_from_before_the_clock_was_set_back_is_made_again(site: Site) -> None:
+    proposal = await site.proposal()
+    await site.clock.sleep(100)
+    site.clock._start -= timedelta(hours=1)
+    site.machine.boot_id = "99999999-2222-4333-8444-555555555555"
+    assert isinstance(await site.acts.carry_out(proposal, typed="gpu-01"), Expired)
+    assert site.machine.ran == []
 
 
 async def test_a_lock_that_fell_shut_refuses_and_the_refusal_is_noted(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,18 @@ from msgspec import structs
 
 from gputop.actions.audit import AuditFailed, AuditLog, Who, read_records
 from gputop.actions.executor import Executor, Stopped
-from gputop.actions.forgetting import forget
-from gputop.actions.journal import InUse, JournalFailed, Story, in_progress, journal_of, locked, read_story, unfinished
+from gputop.actions.forgetting import forget, left_behind
+from gputop.actions.journal import (
+    InUse,
+    JournalFailed,
+    Story,
+    in_progress,
+    is_closed,
+    journal_of,
+    locked,
+    read_story,
+    unfinished,
+)
 from gputop.domain.action import (
     Check,
     CheckState,
@@ -420,6 +431,28 @@ def interrupted_in(lab: Lab, plan: Plan) -> Story:
     return story
 
 
+def test_what_is_no_journal_of_one_s_own_is_passed_over(lab: Lab, tmp_path: Path) -> None:
+    """A pipe, above all: to open it is to wait for whoever writes."""
+    story = interrupted_in(lab, a_plan_of(a_step(), a_watch()))
+    folder = lab.folder / "plans"
+    os.mkfifo(folder / "20260101T000000000Z-drain-a.jsonl")
+    (folder / "20260101T000000000Z-drain-b.jsonl").mkdir()
+    (folder / "20260101T000000000Z-drain-c.jsonl").symlink_to("/etc/passwd")
+    (folder / "20260101T000000000Z-drain-d.jsonl").write_text("\0\0\0")
+    (folder / "20260101T000000000Z-drain-e.jsonl").touch()
+    assert [found.plan.id for found in unfinished(lab.folder)] == [story.plan.id]
+    assert not is_closed(lab.folder, "20260101T000000000Z-drain-a")
+
+
+def test_who_forgets_a_plan_is_told_what_it_began_and_what_it_owes(lab: Lab) -> None:
+    steps = (a_step("stop the daemon"), a_step("reset"), a_step("start the daemon", always=True), a_watch())
+    story = interrupted_in(lab, a_plan_of(*steps))
+    forget(story, lab.audit, lab.folder, FastClock())
+    said = "the host was left as it is: begun was stop the daemon; not start the daemon"
+    assert lab.records()[-1].summary == f"closed by hand; {said}"
+    assert left_behind(structs.replace(story, began=set()), story.plan.hosts[0]).endswith("nothing was called on it")
+
+
 async def test_nothing_is_undone_on_another_machine(lab: Lab) -> None:
     undo = a_step("undo")
     story = interrupted_in(lab, a_plan_of(a_step(undo=undo), a_watch()))
@@ -554,6 +587,24 @@ async def test_what_a_guard_refuses_by_now_is_not_called_and_the_plan_stays_unfi
     assert unfinished(lab.folder) == []
 
 
+async def test_an_interrupted_call_that_is_taking_is_waited_for_and_neither_made_again_nor_refused(lab: Lab) -> None:
+    """An instance that is stopping: its host does not answer any more, which a guard would refuse."""
+    plan = a_plan_of(a_step("stop", goal=Goal.STOPPED))
+    journal = journal_of(lab.folder, plan.id)
+    journal.write(PlanOpened(time=START, plan=plan))
+    journal.write(StepBegan(time=START, host="a", step="stop"))
+    looks: list[str] = []
+
+    def answer(host: str, step: Step) -> Check:
+        looks.append(step.id)
+        return DONE if len(looks) > 3 else structs.replace(NOT_DONE, under_way=True)
+
+    lab.answer = answer
+    [story] = unfinished(lab.folder)
+    [outcome] = await lab.executor.resume(story, recheck=judged([], "there is no reading of now (stale-data)"))
+    assert (outcome.state, lab.calls, len(looks)) == (OutcomeState.VERIFIED, [], 4)
+
+
 async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says_of_the_rest(lab: Lab) -> None:
     for steps in (
         (a_step("one"), a_step("reset"), a_step("back", always=True)),
@@ -566,3 +617,36 @@ async def test_what_was_stopped_or_switched_off_comes_back_whatever_a_guard_says
         assert lab.calls == [("a", "back")]
         assert unfinished(lab.folder) == []
         (lab.folder / "plans" / "plan-1.jsonl").unlink()
+
+
+async def test_a_host_that_a_step_has_opened_is_not_noted_as_drained_after_it(lab: Lab) -> None:
+    await lab.executor.execute(
+        a_plan_of(a_step("one"), a_step("open", goal=Goal.UNMARKED), a_step("uncordon", goal=Goal.SCHEDULABLE))
+    )
+    steps = [record for record in lab.records() if record.event == "step"]
+    assert [record.state_after for record in steps] == ["draining", "active", "active"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "then", "state"),
+    [
+        (ProblemKind.CONNECTION_REFUSED, CheckState.UNKNOWN, StepState.UNVERIFIED),
+        (ProblemKind.TIMED_OUT, CheckState.UNKNOWN, StepState.UNVERIFIED),
+        (ProblemKind.TIMED_OUT, CheckState.NOT_DONE, StepState.FAILED),
+        (ProblemKind.PERMISSION, CheckState.UNKNOWN, StepState.FAILED),
+    ],
+)
+async def test_a_call_without_an_answer_has_not_failed_before_somebody_could_look(
+    lab: Lab, kind: ProblemKind, then: CheckState, state: StepState
+) -> None:
+    answers = {"one": [NOT_DONE]}
+    lab.answer = lambda host, step: (
+        answers[step.id].pop() if answers.get(step.id) else Check(state=then, summary="silent")
+    )
+    lab.perform_hook = lambda host, step: Performed(ok=False, problem=Problem(kind=kind, summary="no answer"))
+    [outcome] = await lab.executor.execute(a_plan_of(a_step(), a_step("two")))
+    assert [result.state for result in outcome.steps] == [state, StepState.SKIPPED]
+    assert lab.calls == [("a", "one")]
+    if state is StepState.UNVERIFIED:
+        assert outcome.steps[0].summary == "no answer: whether it was done is not known"
+        assert (outcome.state, outcome.host_state) == (OutcomeState.UNVERIFIED, HostActState.UNKNOWN)

@@ -223,6 +223,31 @@ def test_a_reboot_behind_jobs_waits_for_them_and_for_nothing_else() -> None:
     assert "not-drained" in guards_of(judge(plan, some_surroundings(plan, dark)))
 
 
+@pytest.mark.parametrize(("asked", "seconds"), [(None, 1200.0), (12.0, 12.0), (3600.0, 3600.0)])
+def test_a_reboot_is_given_the_time_that_was_asked_for(asked: float | None, seconds: float) -> None:
+    evidence = an_evidence(node=a_node(drained=True))
+    plan = a_plan(a_request(ActionKind.REBOOT, deadline_seconds=asked), evidence)
+    assert [step.deadline_seconds for step in plan.hosts[0].steps] == [seconds, seconds]
+
+
+@pytest.mark.parametrize("kind", [ActionKind.REBOOT, ActionKind.START])
+def test_a_host_must_come_back_with_the_devices_of_its_last_drains(kind: ActionKind) -> None:
+    plan = a_plan(a_request(kind), an_evidence(node=a_node(drained=True), devices_before=8))
+    assert plan.hosts[0].steps[-1].wanted["at_least"] == "8"
+    assert ("2 of 8 GPUs: it had more at an earlier drain" in plan.hosts[0].notes) is (kind is ActionKind.REBOOT)
+
+
+def test_jobs_that_a_reboot_waits_for_are_given_the_time_that_was_asked_for() -> None:
+    node = a_node(scheduler="slurm", jobs=(Job(id="57381", user="carol"),))
+    evidence = an_evidence(node=node)
+    plan = a_plan(a_request(ActionKind.REBOOT, deadline_seconds=7200.0), evidence)
+    times = {step.id: step.deadline_seconds for step in plan.hosts[0].steps}
+    assert {times["host.rebooted"], times["host.first-frame"]} == {7200.0, 1200.0}
+    plan = a_plan(a_request(ActionKind.REBOOT, deadline_seconds=10.0), evidence)
+    times = {step.id: step.deadline_seconds for step in plan.hosts[0].steps}
+    assert {times["host.rebooted"], times["host.first-frame"]} == {1200.0}
+
+
 def test_a_process_on_a_drained_host_makes_it_not_drained() -> None:
     evidence = an_evidence(host=a_host(processes=[a_process()]), node=a_node(drained=True))
     plan = a_plan(a_request(ActionKind.STOP), evidence)

@@ -116,6 +116,15 @@ def test_a_first_reading_with_a_missing_or_lost_device_is_not_healthy() -> None:
     assert first_frame(None).state is CheckState.UNKNOWN
 
 
+def test_a_first_reading_with_fewer_devices_than_at_an_earlier_drain_is_not_healthy() -> None:
+    missing = first_frame(framed(), (), 8)
+    assert (missing.state, missing.summary) == (CheckState.NOT_DONE, "2 of 8 devices are well")
+    assert first_frame(framed(), (), 2).state is CheckState.DONE
+    counted = framed()
+    counted = structs.replace(counted, spec=structs.replace(counted.spec, expect_devices=2))
+    assert first_frame(counted, (), 8).state is CheckState.DONE, "the inventory knows better"
+
+
 def gate_of(host: Host, peers: tuple[Host, ...] = (), kernel: str | None = "") -> dict[str, str]:
     log = KernelLog(text=kernel, whole=True) if kernel is not None else None
     return {item.name: item.state for item in gate_items(host, peers, log, default_catalog())}
@@ -138,6 +147,8 @@ def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
     }
     assert gate_of(host, (same,)) == good
     assert gate_of(host, (peer,))["driver"] == "bad"
+    assert gate_of(host, (peer, same))["driver"] == "ok", "half of the group has it"
+    assert gate_of(host, (peer, peer, same))["driver"] == "bad"
     assert gate_of(host)["driver"] == "not-checked"
     assert gate_of(host, kernel=None)["xid"] == "not-checked"
     assert gate_of(host, kernel="NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")["xid"] == "bad"
@@ -148,6 +159,8 @@ def test_the_gate_tells_ok_from_bad_from_not_checked() -> None:
     assert gate_of(structs.replace(host, frame=narrow))["link width"] == "bad"
     pending = structs.replace(frame, columns=structs.replace(frame.columns, remapped_rows_pending=[None, True]))
     assert gate_of(structs.replace(host, frame=pending))["remap"] == "bad"
+    one = structs.replace(frame, columns=structs.replace(frame.columns, remapped_rows_pending=[None, False]))
+    assert gate_of(structs.replace(host, frame=one))["remap"] == "not-checked", "GPU 0 does not tell"
 
 
 def test_bad_items_block_a_resume_and_unchecked_ones_do_not() -> None:

@@ -45,8 +45,8 @@ GIB = 1024**3
         (shown.count(1234567, width=5), "1.2M"),
         (shown.age(0.44), "0.4 s"),
         (shown.age(41), "41 s"),
-        (shown.age(134), "2 m 14"),
-        (shown.duration(3 * 3600 + 300), "3 h 05"),
+        (shown.age(134), "2 m 14 s"),
+        (shown.duration(3 * 3600 + 300), "3 h 05 m"),
         (shown.duration(41 * 86400), "41 d"),
     ],
 )

@@ -273,4 +273,4 @@ def test_an_act_that_nobody_was_to_wait_for_is_done_when_it_was_asked_for(
 def test_a_host_without_a_scheduler_has_no_jobs_to_act_on(kind: ActionKind) -> None:
     request = a_request(kind, jobs=("7",))
     (host,) = a_plan(request, an_evidence()).hosts
-    assert [block.summary for block in host.blocks] == [f"it has no scheduler: there is no job to {kind.value}"]
+    assert [block.summary for block in host.blocks] == [f"it has no scheduler that could {kind.value}"]

@@ -165,8 +165,8 @@ def test_recovery_actions_and_severities_of_the_agent_all_have_words() -> None:
 def test_groups_say_how_old_their_values_may_be() -> None:
     found = {one.title: one.age for one in device_groups(a_host(), 0, AS_OF)}
     assert found["Load"] == "1 s old"
-    assert found["ECC errors"] == "up to 5 m 01 old"
-    assert found["Clocks"] == "1 s to 5 m 01 old"
+    assert found["ECC errors"] == "up to 5 m 01 s old"
+    assert found["Clocks"] == "1 s to 5 m 01 s old"
     assert found["Identity"] == ""
 
 
@@ -266,12 +266,12 @@ def test_a_drained_node_says_who_why_and_since_when_and_who_is_left() -> None:
     assert found["says"] == Item("says", "no new work; some may be left", '"MIXED+DRAIN" in its own words', "warn")
     assert found["stands"].note == "no new work; its devices are not proven empty"
     assert (found["reason"].text, found["by"].text) == ("replace NIC", "bob")
-    assert found["since"].text.endswith("2 h 00 ago")
+    assert found["since"].text.endswith("2 h 00 m ago")
     assert "until" in found["lease"].text
     assert found["controller"].tone == "warn"
     assert found["jobs"].text == "57381  carol  RUNNING  gpu"
-    assert found["jobs"].note == "8 GPUs, 6 h 00 left, on 2 nodes"
-    assert items[-1] == Item("", "57382  nobody known  COMPLETING", "over its time limit by 5 m 00")
+    assert found["jobs"].note == "8 GPUs, 6 h 00 m left, on 2 nodes"
+    assert items[-1] == Item("", "57382  nobody known  COMPLETING", "over its time limit by 5 m 00 s")
 
 
 def test_a_host_without_a_scheduler_says_so() -> None:

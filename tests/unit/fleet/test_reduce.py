@@ -142,3 +142,14 @@ def test_clock_skew_is_the_servers_clock_minus_ours() -> None:
     frame = a_frame(sampled_at=START - seconds(30))
     fleet = a_fleet(LinkChanged(host=NAME, link=a_link()), FrameReceived(host=NAME, frame=frame))
     assert fleet.hosts[NAME].clock_skew_seconds == -30
+
+
+def test_a_host_that_is_connected_again_and_sends_nothing_says_that_it_had_readings() -> None:
+    fleet = a_fleet(LinkChanged(host=NAME, link=a_link()), FrameReceived(host=NAME, frame=a_frame()))
+    lost = reduce(fleet, [LinkChanged(host=NAME, link=a_link(LinkState.UNREACHABLE))], START + seconds(60))
+    since = START + seconds(61)
+    back = reduce(lost, [LinkChanged(host=NAME, link=a_link(since=since))], since + FIRST_FRAME_GRACE + seconds(1))
+    problem = back.hosts[NAME].link.problem
+    assert problem is not None
+    assert "first" not in problem.summary
+    assert problem.since == a_frame().received_at

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from gputop.domain.action import LossKind
+from gputop.domain.action import Goal, Loss, LossKind
 from gputop.domain.instance import Instance, PowerState
 from gputop.domain.problem import Problem, ProblemKind
 from gputop.power.ec2_facts import Facts, instance_of, power_of
+from gputop.power.proof import in_state
 
 KNOWN: dict[str, Any] = {
     "kind": {"InstanceType": "p5.48xlarge", "InstanceStorageSupported": True},
@@ -57,6 +58,28 @@ def test_a_usual_instance_has_nothing_in_the_way() -> None:
 )
 def test_every_state_of_ec2_has_its_meaning_and_another_has_none(name: str, power: PowerState) -> None:
     assert power_of({"State": {"Name": name}})[0] is power
+
+
+def test_a_stop_or_start_that_is_taking_is_told_from_one_that_was_never_asked_for() -> None:
+    found = {
+        (goal, power): in_state(goal, power, "x").under_way
+        for goal in (Goal.STOPPED, Goal.HIBERNATED, Goal.RUNNING)
+        for power in PowerState
+    }
+    assert {pair for pair, under_way in found.items() if under_way} == {
+        (Goal.STOPPED, PowerState.STOPPING),
+        (Goal.HIBERNATED, PowerState.STOPPING),
+        (Goal.RUNNING, PowerState.STARTING),
+    }
+
+
+def test_work_is_waited_for_and_everything_else_that_is_not_certain_is_a_risk() -> None:
+    assert {kind for kind in LossKind if Loss(kind=kind, summary="", certain=False).verb == "waits for"} == {
+        LossKind.JOB,
+        LossKind.PROCESS,
+    }
+    assert Loss(kind=LossKind.CAPACITY, summary="", certain=False).verb == "risks"
+    assert Loss(kind=LossKind.CAPACITY, summary="").verb == "loses"
 
 
 def test_stopped_with_its_memory_kept_is_hibernated() -> None:

@@ -247,6 +247,26 @@ async def test_what_could_not_be_read_is_unknown_never_done(answer: CommandResul
             "will wait",
         ),
         (said("", "error when evicting pods/x: /, Kind= doesn't support dry-run", 1), CheckState.DONE, "old kubectl"),
+        (
+            said("", "Error: unknown flag: --delete-emptydir-data\nSee 'kubectl drain --help' for usage.", 1),
+            CheckState.BLOCKED,
+            "this kubectl is too old: unknown flag: --delete-emptydir-data",
+        ),
+        (
+            said("", 'Error: invalid argument "server" for "--dry-run" flag: strconv.ParseBool: invalid syntax', 1),
+            CheckState.BLOCKED,
+            'this kubectl is too old: invalid argument "server" for "--dry-run"',
+        ),
+        (
+            said("", "Unable to connect to the server: x509: certificate has expired or is not yet valid", 1),
+            CheckState.UNKNOWN,
+            "does not accept the API server's certificate: certificate has expired",
+        ),
+        (
+            said("", "Unable to connect to the server: getting credentials: exec: executable aws failed", 1),
+            CheckState.UNKNOWN,
+            "kubectl gets no credentials: exec: executable aws failed",
+        ),
     ],
 )
 async def test_the_trial_stops_all_but_what_only_means_waiting(

@@ -114,9 +114,9 @@ async def test_a_node_that_is_still_clearing_away_is_not_empty_and_a_failed_kill
 
 
 async def test_a_suspended_job_keeps_a_node_from_being_empty() -> None:
-    job = said("7|SUSPENDED|carol|train|gpu01|2026-01-02T03:00:00|2026-01-02T09:04:05|gres:gpu:4|x\n")
+    job = said("7|7|SUSPENDED|carol|train|gpu01|2026-01-02T03:00:00|2026-01-02T09:04:05|gres:gpu:4|x\n")
     check = await scheduler(programs(node("IDLE+DRAIN"), job)).check("gpu01", step(Goal.NO_WORK))
-    assert (check.state, check.left) == (CheckState.NOT_DONE, ("job 7 of carol, 6 h 00 left",))
+    assert (check.state, check.left) == (CheckState.NOT_DONE, ("job 7 of carol, 6 h 00 m left",))
 
 
 async def test_the_machine_that_runs_slurmctld_is_known_as_such() -> None:
@@ -172,7 +172,7 @@ async def test_a_boot_time_that_only_trembles_is_no_reboot() -> None:
 
 
 async def test_a_job_put_back_that_runs_anew_on_the_same_node_counts_as_put_back() -> None:
-    line = "7|RUNNING|carol|train|gpu01|{}|NONE|gres:gpu:4|x\n"
+    line = "7|7|RUNNING|carol|train|gpu01|{}|NONE|gres:gpu:4|x\n"
     before = {"started_at": "2026-01-02T03:00:00+00:00"}
     goal = step(Goal.JOBS_REQUEUED, wanted={"job": "7"}, before=before)
     for started, state in (("2026-01-02T03:00:00", CheckState.NOT_DONE), ("2026-01-02T03:09:00", CheckState.DONE)):
@@ -185,7 +185,7 @@ async def test_a_job_put_back_that_runs_anew_on_the_same_node_counts_as_put_back
 
 
 async def test_no_step_ever_ends_jobs_but_those_that_are_named_for_it() -> None:
-    job = said("7|RUNNING|carol|train|gpu01|2026-01-02T03:00:00|NONE|gres:gpu:4|x\n")
+    job = said("7|7|RUNNING|carol|train|gpu01|2026-01-02T03:00:00|NONE|gres:gpu:4|x\n")
     slurm = scheduler(programs(node("MIXED"), job))
     state = await look(slurm)
     for found in (
@@ -198,3 +198,52 @@ async def test_no_step_ever_ends_jobs_but_those_that_are_named_for_it() -> None:
         commands = " ".join(one.command for one in found).lower()
         for word in ("scancel", "requeue", "state=down", "force", " now", "nodename=all"):
             assert word not in commands
+
+
+async def test_a_program_that_is_late_is_not_asked_again_as_text() -> None:
+    runner = Programs(("show config", CONFIG), ("--json", said(exit_status=124)))
+    slurm = scheduler(runner, via="login-1")
+    for _ in range(2):
+        state = await look(slurm)
+        assert state.block is not None
+        assert state.block.summary == "Slurm does not answer: was ended at its deadline"
+    assert not [call for call in runner.calls if "-o" in call.argv]
+
+
+async def test_no_variable_of_a_person_s_shell_hides_a_job() -> None:
+    runner = programs(node("IDLE"))
+    await look(scheduler(runner))
+    squeue = next(call.argv for call in runner.calls if "squeue" in call.argv)
+    for name in ("SQUEUE_LICENSES", "SQUEUE_PARTITION", "SQUEUE_STATES", "SQUEUE_USERS"):
+        assert squeue[squeue.index(name) - 1] == "-u"
+
+
+async def test_jobs_that_slurm_hides_beside_one_s_own_are_known_by_the_gpus_they_hold() -> None:
+    job = said("7|7|RUNNING|carol|train|gpu01|2026-01-02T03:00:00|NONE|gres:gpu:2|x\n")
+    assert [one.id for one in (await look(scheduler(programs(node("MIXED", used=2), job)))).jobs] == ["7"]
+    assert [one.id for one in (await look(scheduler(programs(node("MIXED", used=6), job)))).jobs] == ["7", "?"]
+    check = await scheduler(programs(node("MIXED+DRAIN", used=6), job)).check("gpu01", step(Goal.NO_WORK))
+    assert check.left == ("job 7 of carol, no time limit", "a job that Slurm does not show")
+
+
+async def test_a_glance_says_nothing_of_jobs() -> None:
+    runner = Programs(("--json", NO_JSON), ("show node", node("MIXED+DRAIN", used=4)))
+    state = (await scheduler(runner).glance([a_host()]))["gpu01"]
+    assert (state.admin, state.jobs, state.block) == (AdminState.DRAINING, (), None)
+
+
+@pytest.mark.parametrize(
+    ("state", "then", "summary"),
+    [
+        ("IDLE", CheckState.DONE, "it takes jobs (IDLE)"),
+        ("IDLE+MAINTENANCE+RESERVED", CheckState.DONE, "it takes jobs of its reservation (IDLE+MAINTENANCE+RESERVED)"),
+        ("IDLE+NOT_RESPONDING", CheckState.NOT_DONE, "it is IDLE+NOT_RESPONDING"),
+        ("IDLE+DRAIN+INVALID_REG", CheckState.NOT_DONE, "it is IDLE+DRAIN+INVALID_REG"),
+        ("DOWN", CheckState.NOT_DONE, "it is DOWN"),
+    ],
+)
+async def test_a_node_that_is_back_takes_jobs_and_what_else_it_is_is_told(
+    state: str, then: CheckState, summary: str
+) -> None:
+    check = await scheduler(programs(node(state))).check("gpu01", step(Goal.SCHEDULABLE))
+    assert (check.state, check.summary) == (then, summary)

@@ -148,6 +148,44 @@ def test_jobs_of_24_11_are_read_from_json() -> None:
     assert (pending.state, pending.nodes, pending.ends_at) == ("PENDING", (), None)
 
 
+@pytest.mark.parametrize("version", ["22.05", "24.11"])
+def test_tasks_of_arrays_and_parts_of_jobs_have_a_name_that_means_nothing_else(version: str) -> None:
+    text = [one.job for one in parse_jobs((SLURM / f"squeue-arrays-{version}.txt").read_text())]
+    json = [one.job for one in parse_jobs_json((SLURM / f"squeue-arrays-{version}.json").read_bytes())]
+    named = {job.id: (job.handle, job.nodes) for job in text}
+    assert {job.id: (job.handle, job.nodes) for job in json} == named
+    array, whole = ("17", "15") if version == "22.05" else ("20", "18")
+    assert [handle for handle, nodes in sorted(named.values()) if nodes] == [
+        f"{whole}+0",
+        f"{whole}+1",
+        *(f"{array}_{task}" for task in (1, 2, 3)),
+    ]
+    assert named[array] == (array, ()), "what waits of the array"
+
+
+STATES = [
+    ("gpu01", "IDLE+DRAIN", "root"),
+    ("gpu02", "IDLE+DRAIN+MAINTENANCE+RESERVED", "root"),
+    ("gpu03", "IDLE+RESERVED", None),
+    ("gpu04", "IDLE+POWERED_DOWN", None),
+    ("gpu05", "IDLE+NOT_RESPONDING", None),
+    ("gpu06", "IDLE+COMPLETING+PLANNED", None),
+]
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11"])
+def test_flags_and_reasons_of_all_kinds_read_the_same_from_text_and_json(version: str) -> None:
+    program = "sinfo" if version == "22.05" else "scontrol-node"
+    text = parse_nodes((SLURM / f"scontrol-node-states-{version}.txt").read_text())
+    json = parse_nodes_json((SLURM / f"{program}-states-{version}.json").read_bytes())
+    for nodes in (text, json):
+        found = [(node.name, node.state.text, node.reason_by if node.state.cordoned else None) for node in nodes]
+        assert found == STATES
+        assert (nodes[0].reason or "").splitlines()[0] == 'bad "NIC" it\'s'
+        assert nodes[1].reason == "gputop:alice:OPS-1: fan"
+    assert [node.reason_at for node in text[:2]] == [node.reason_at for node in json[:2]]
+
+
 def test_what_is_not_slurm_s_output_says_nothing() -> None:
     for text in (b"", b"{", b"[]", b'{"nodes": null}', b'{"nodes": [1]}', b'{"nodes": [{}]}'):
         with pytest.raises(Unreadable):
@@ -173,6 +211,7 @@ def test_what_is_not_slurm_s_output_says_nothing() -> None:
             "as [ann@2026-01-01T00:00:00] said",
             "bob",
         ),
+        ("NIC [bob@2026-03-01T10:15:00] ReservationName=maint", "NIC", "bob"),
         ("NIC [bob@2026-03-01T10:15:00] Comment=c [ann@2026-01-01T00:00:00]", "NIC", "bob"),
         ("first [bob@2026-03-01T10:15:00]        second line Comment=c", "first", "bob"),
         ("Not responding", "Not responding", None),

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from gputop import wiring
+from gputop.actions.faults import FATAL, LOOK, faults_of, read_log
 from gputop.actions.inspect import ask_tool
 from gputop.actions.raw_tools import RawTool
+from gputop.domain.call import CommandResult
 from gputop.domain.clock import SystemClock
+from gputop.domain.host import Host
 from gputop.fleet.demo import demo_fleet
 from gputop.readers.load import load_bytes
 from gputop.sources.demo import frame, hello, plan
+from gputop.sources.demo.doings import run
+from gputop.sources.demo.log import events
+from gputop.sources.demo.ordered import Orders
 from gputop.sources.demo.tools import nvidia_smi
 from gputop.sources.demo_server import start_demo
+from gputop.wiring import xid_catalog
+from tests.fakes.builders import a_link
 
 AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 SEED, HOSTS = 7, 24
@@ -108,3 +117,25 @@ async def test_it_is_run_over_ssh_like_any_tool() -> None:
             await transport.close()
     assert output.problem is None
     assert "NVSMI LOG" in output.text
+
+
+def test_the_gate_of_a_resume_reads_the_kernel_log_of_this_boot(tmp_path: Path) -> None:
+    t, catalog, fatal = AT.timestamp(), xid_catalog(), set()
+    for host in plan(SEED, HOSTS):
+        greeting, reading = hello(host, t), frame(host, t, 1)
+        if greeting["facts"].get("kernel_log") is None or reading["host"]["uptime_seconds"] is None:
+            continue
+        ran = run(("sh", "-c", LOOK), host, greeting, reading, tmp_path, t, Orders())
+        assert ran is not None
+        log = read_log(CommandResult(stdout=ran.out.encode(), exit_status=ran.status))
+        assert log is not None
+        assert log.whole
+        read = faults_of(Host(spec=host.spec, link=a_link(), reported=a_link(), frame=None), log, catalog)
+        wanted = [
+            event["uptime_seconds"]
+            for event in events(host, t, all_since_boot=True)
+            if catalog.severity("xid", event["code"], event["message"]) in FATAL
+        ]
+        assert [fault.uptime_seconds for fault in read] == pytest.approx(wanted, abs=0.1)
+        fatal |= {fault.words.split()[1] for fault in read}
+    assert fatal, "no host of the demo has a fatal Xid: nothing was compared"
