@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gputop.cli import diagnostics
 from gputop.cli.diagnostics import Exit
-from gputop.configfile import ConfigProblem, Document, as_duration, did_you_mean, duration
+from gputop.configfile import ConfigProblem, Document, as_duration, duration
 from gputop.domain.host import INTERVAL_SECONDS, HostKeyPolicy, HostSpec
 from gputop.health.catalog import load as load_catalog
 from gputop.inventory import load as inventory_files
@@ -115,12 +115,15 @@ def _keymap_problems(document: Document[Settings]) -> list[ConfigProblem]:
         return []
     from gputop.tui.commands import COMMANDS, keymap_errors
 
-    ids = {command.id for command in COMMANDS}
+    ids = [command.id for command in COMMANDS]
     problems = []
     for name, summary in keymap_errors(keymap):
-        hint = None if name in ids else f'{did_you_mean(name, [*ids]) or ""} "gputop keys" lists them'.strip()
-        problems.append(document.problem(("keymap", name), f"keymap: {summary}", hint, of_key=name not in ids))
-    return problems
+        is_known = name in ids
+        near = None if is_known else diagnostics.suggestion(name, ids, cutoff=0.75)
+        guess = f'did you mean "{near}"? ' if near else ""
+        hint = None if is_known else f'{guess}"gputop keys" lists them'
+        problems.append(document.problem(("keymap", name), f"keymap: {summary}", hint, of_key=not is_known))
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 def collector(chosen: Selection) -> Collector:

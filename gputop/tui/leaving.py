@@ -91,4 +91,4 @@ def _line(story: Story) -> str:
     names = [clean(host.host) for host in plan.hosts]
     on = names[0] if len(names) == 1 else ", ".join(names[:NAMES_TOLD])
     more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
-    return f"{plan.request.kind.value} of {on}{more} is unfinished: gputop actions --resume {plan.id}"
+    return f"{plan.request.kind.value} of {on}{more} is unfinished: gputop actions --resume {plan.id} --allow-actions"

@@ -105,7 +105,7 @@ def test_whatever_ends_it_in_the_middle_of_an_act_says_how_to_go_on(
         assert process.wait(timeout=6) == (0 if isinstance(end, bytes) else 128 + end)
     plan = next(tmp_path.glob("**/*.jsonl")).stem
     said = (tmp_path / "errors").read_text()
-    assert said.splitlines()[-1] == f"drain of gpu-01 is unfinished: gputop actions --resume {plan}"
+    assert said.splitlines()[-1] == f"drain of gpu-01 is unfinished: gputop actions --resume {plan} --allow-actions"
     assert said.count("unfinished") == 1
 
 

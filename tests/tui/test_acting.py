@@ -388,7 +388,7 @@ async def test_ctrl_c_asks_as_q_does_and_a_second_one_quits_with_a_word(make: Ca
         await pilot.press("ctrl+c")
         await until(pilot, lambda: not stage.app.is_running)
     plan = stage.desk.works[0].plan.id
-    assert stage.app.last_words() == (f"drain of gpu-01 is unfinished: gputop actions --resume {plan}",)
+    assert stage.app.last_words() == (f"drain of gpu-01 is unfinished: gputop actions --resume {plan} --allow-actions",)
 
 
 async def test_ctrl_c_quits_at_once_where_nothing_is_under_way(make: Callable[..., Stage]) -> None:
