@@ -77,7 +77,8 @@ class Agent:
             late = self._machine.monotonic() - due
             if late >= 0:
                 due += interval * max(1, math.ceil(late / interval))
-            self._wait(due, interval)
+            if self._wait(due, interval):
+                probes.read_all()
             if interval != self._interval:
                 probes.set_interval(self._interval)
                 due = self._machine.monotonic()
@@ -156,9 +157,9 @@ class Agent:
 
     # listening
 
-    def _wait(self, due: float, interval: float) -> None:
-        """Until `due` (monotonic), or until the controller wants another interval or a sample now. An event in the
-        kernel log does not wait for long: it comes with a sample that shows what it did."""
+    def _wait(self, due: float, interval: float) -> bool:
+        """Until `due` (monotonic), or until the controller wants another interval or a sample now, which is answered
+        by true. An event in the kernel log does not wait for long: it comes with a sample that shows what it did."""
         began = self._machine.monotonic()
         with self._heard:
             while not self._sample_wanted and self._interval == interval:
@@ -171,7 +172,8 @@ class Agent:
                 if left <= 0:
                     break
                 self._heard.wait(min(left, _EVENT_SECONDS) if self._log is not None else left)
-            self._sample_wanted = False
+            wanted, self._sample_wanted = self._sample_wanted, False
+            return wanted
 
     def _listen(self) -> None:
         while True:

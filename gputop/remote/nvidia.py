@@ -138,6 +138,10 @@ class NvmlRoute:
     def set_interval(self, seconds: float) -> None:
         """Nothing here runs by itself."""
 
+    def read_all(self) -> None:
+        """What is read from time to time is due with the next sample, but for what a device itself has to be asked."""
+        self._medium_at = 0.0
+
     def _open(self, until: float, sample: Sample) -> bool:
         now = self._machine.monotonic()
         if now >= self._retry_at:

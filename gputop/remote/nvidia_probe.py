@@ -48,6 +48,11 @@ class NvidiaProbe:
         self._interval = seconds
         self._route.set_interval(seconds)
 
+    def read_all(self) -> None:
+        """The next sample remembers little: limits and modes are read too. nvidia-smi always prints all."""
+        if isinstance(self._route, NvmlRoute):
+            self._route.read_all()
+
     def ask(self) -> None:
         """Nothing has to be started early: all is asked when it is sampled."""
 

@@ -64,6 +64,10 @@ class Probes:
         for probe in self._probes:
             probe.set_interval(seconds)
 
+    def read_all(self) -> None:
+        """Somebody asks: the next sample has nothing in it that was merely remembered, as far as that costs little."""
+        self.nvidia.read_all()
+
     def sample(self, until: float) -> Sample:
         """Everything that has answered by `until` (monotonic)."""
         for probe in self._probes:

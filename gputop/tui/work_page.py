@@ -18,7 +18,7 @@ from gputop.domain.action import (
     Step,
     StepState,
 )
-from gputop.tui.draw import Span, Spans, remote, width_of
+from gputop.tui.draw import Span, Spans, fit, remote, width_of
 from gputop.tui.look import Look
 from gputop.tui.plan_page import alike, labeled, loss_text, many, plan_title
 
@@ -118,7 +118,7 @@ def work_lines(work: Work, width: int, *, is_alive: bool = True) -> list[Spans]:
         if outcome is not None and outcome.state is OutcomeState.VERIFIED and len(work.plan.hosts) > 1:
             continue
         for step in _taken(work, host):
-            line, left = _step_line(work, host, step, outcome, is_alive=is_alive)
+            line, left = _step_line(work, host, step, outcome, width, is_alive=is_alive)
             lines.append(line)
             result = work.results.get((host.host, step.id))
             if result is not None and result.hint:
@@ -155,8 +155,14 @@ def _host_head(host: HostPlan, outcome: Outcome | None, *, is_short: bool = Fals
     return (*name, (words, style), ("" if is_short else f"  {clean(outcome.summary)}", "dim"))
 
 
+TITLE, LEAST_TITLE = 36, 12
+"""Cells that titles of steps are padded to, and that a narrow pane leaves of them at least."""
+STEP_EDGES = 20
+"""Cells before the title, and of the state behind it: a pane that cuts the title still shows how it went."""
+
+
 def _step_line(
-    work: Work, host: HostPlan, step: Step, outcome: Outcome | None, *, is_alive: bool
+    work: Work, host: HostPlan, step: Step, outcome: Outcome | None, width: int, *, is_alive: bool
 ) -> tuple[Spans, tuple[str, ...]]:
     """The line of a step, and what it waits for."""
     result = work.results.get((host.host, step.id))
@@ -175,8 +181,10 @@ def _step_line(
         left = result.left if result.state not in GOOD else ()
     else:
         sign, style, state = "·", "faint", ""
+    title: Spans = ((clean(step.title), "text"),)
+    cells = max(LEAST_TITLE, min(max(TITLE, width_of(title)), width - STEP_EDGES))
     said: Spans = ((f" {state:<10}", style), (f"  {clean(summary)}" if summary else "", "dim"))
-    return ((f"       {sign} ", style), (f"{clean(step.title):<36}", "text"), *said), left
+    return ((f"       {sign} ", style), *fit(title, cells), *said), left
 
 
 # --- everything about one plan ------------------------------------------------------------------------------------
@@ -207,7 +215,7 @@ def whole_lines(work: Work, look: Look, width: int, *, is_alive: bool, deeds: st
             word = "loses" if losses[0].certain else "waits for"
             lines += labeled(word, "dim", loss_text(losses, request.by), "dim", width, label_width=PAIR)
         for step in _taken(work, host):
-            line, left = _step_line(work, host, step, outcome, is_alive=is_alive)
+            line, left = _step_line(work, host, step, outcome, width, is_alive=is_alive)
             lines += [line] if width_of(line) <= width else [line[:-1]]
             lines += _step_details(work, host, step, left, width)
     return [look.plain(line) for line in lines]

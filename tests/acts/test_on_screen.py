@@ -14,8 +14,8 @@ import pytest
 
 from tests.acts.conftest import Gputop
 from tests.acts.machines import EVE_ID, OPS_ID, SUDOERS, Machine, Machines
-from tests.acts.pane import cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
-from tests.acts.steps import audit_of, wait_for
+from tests.acts.pane import back, cancel, closed, confirm, fill_in, focused, gputop_on, leave, press, see, type_in
+from tests.acts.steps import DO, audit_of, wait_for
 from tests.tmux.pane import Pane
 
 pytestmark = [pytest.mark.tmux, pytest.mark.sshd]
@@ -217,6 +217,25 @@ def test_a_power_cap_is_set_and_undone_to_what_it_was(machine: Machine, inventor
     assert calls_that_cap(machine) == ["-i GPU-gpu-s-0 -pl 450", "-i GPU-gpu-s-0 -pl 700"]
 
 
+def test_a_second_power_cap_remembers_the_first_one_and_not_what_was_before(
+    machine: Machine, inventory: Path, state: Path
+) -> None:
+    with gputop_on(inventory, HOST, state=state) as pane:
+        for watts, before in ((450, 700), (400, 450)):
+            pane.keys("2", "g", "P")
+            see(pane, "Show the plan")
+            pane.keys("Tab")
+            type_in(pane, str(watts))
+            pane.keys("Enter")
+            see(pane, f"GPU 0 to {watts} W")
+            assert f"GPU 0 now: {before} W" in pane.text()
+            confirm(pane, HOST, "too hot")
+            pane.keys("9")
+            see(pane, f"verified: {watts} W")
+            back(pane)
+        leave(pane)
+
+
 def calls_that_cap(machine: Machine) -> list[str]:
     return [call for call in machine.smi_calls() if "-pl" in call]
 
@@ -273,6 +292,28 @@ def test_people_on_a_host_get_a_message(machine: Machine, inventory: Path, state
         leave(pane)
     wait_for(lambda: text in eve.text, "eve was not told")
     assert not list(machine.folder.rglob("ran"))
+
+
+def test_faults_are_acknowledged_from_the_palette_and_the_gate_of_a_resume_then_knows_of_them(
+    machine: Machine, inventory: Path, state: Path, gputop: Gputop
+) -> None:
+    machine.kernel_log("[  100.500000] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.")
+    try:
+        with gputop_on(inventory, HOST, state=state) as pane:
+            pane.keys(":")
+            see(pane, "a command")
+            type_in(pane, "acknowledge")
+            see(pane, "a resume counts later ones")
+            pane.keys("Enter")
+            see(pane, "known from then on: Xid 79 on 0000:3b:00")
+            confirm(pane, HOST, "riser replaced")
+            pane.keys("9")
+            see(pane, "verified: acknowledged: Xid 79")
+            leave(pane)
+        gate = gputop("resume", "-f", inventory, HOST, *DO, "--format", "json").stdout
+    finally:
+        machine.kernel_log()
+    assert "no fatal Xid since ack by" in gate
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

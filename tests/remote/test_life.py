@@ -247,6 +247,16 @@ def test_a_changed_interval_and_a_wish_for_a_sample_are_obeyed(
     assert agents[0].message("frame")["n"] == 4
 
 
+def test_a_sample_that_somebody_wishes_for_has_limits_of_now(
+    nvml: NvmlFixture, library: str, agents: list[Agent]
+) -> None:
+    agents.append(Agent(nvml_library=library, interval=3600))
+    assert agents[0].message("frame")["columns"]["power_limit_watts"] == [700.0] * 8
+    nvml.set(gpu__power_limit=450)
+    agents[0].say(b"sample\n")
+    assert agents[0].message("frame")["columns"]["power_limit_watts"] == [450.0] * 8
+
+
 def test_an_interval_out_of_range_is_brought_within(nvml: NvmlFixture, library: str, agents: list[Agent]) -> None:
     agents.append(Agent(nvml_library=library, interval=0.000001))
     assert agents[0].message("frame")["interval"] == 0.1

@@ -27,9 +27,7 @@ from tests.tui.stage import Stage
 
 SIZE = (120, 36)
 
-ACTS = {
-    command.id: command.keys[0] for command in COMMANDS if command.acts and command.keys and command.id != "act.again"
-}
+ACTS = {one.id: one.keys[0] for one in COMMANDS if one.acts and one.keys and one.id != "act.again"}
 
 
 @pytest.fixture(autouse=True)

@@ -25,3 +25,16 @@ def test_what_to_do_about_a_step_that_failed_stands_below_it(width: int) -> None
     assert below[0].strip().startswith("→ add to sudoers: ops ALL=(root) NOPASSWD: ")
     assert HINT in " ".join(line.strip() for line in below).removeprefix("→ ")
     assert all(len(line) <= width for line in below)
+
+
+@pytest.mark.parametrize("width", [34, 50, 80, 120, 200])
+def test_how_a_step_went_can_be_read_in_a_pane_that_cuts_its_title(width: int) -> None:
+    plan = a_plan(*every_act()["drain"])
+    results = {
+        ("gpu-01", step.id): StepResult(step=step.id, state=StepState.UNVERIFIED) for step in plan.hosts[0].steps
+    }
+    work = Work(plan, results=results, trouble="left")
+    lines = ["".join(text for text, _ in line) for line in work_lines(work, width)]
+    steps = [line for line in lines if "unverified" in line]
+    assert len(steps) == len(results)
+    assert all("unverified" in line[:width] for line in steps)
