@@ -120,6 +120,9 @@ class Desk:
         self.shell_on = shell_on
         self.works: list[Work] = []
         """Oldest first."""
+        self._looks: set[asyncio.Task[Mapping[str, Host]]] = set()
+        """At hosts that something was done to."""
+        self._is_closed = False
         self.changed: Callable[[], None] = lambda: None
         """Called whenever a work has got on."""
         self.last: ActionRequest | None = None
@@ -247,9 +250,17 @@ class Desk:
             work.trouble = "refused"
         for host in work.plan.hosts:
             self._forget_node(host.host)
+        self._look_after(work)
         self.read_books()
         self.changed()
 
+    def _look_after(self, work: Work) -> None:
+        """So that what an act has changed is seen now, and not when it is read anyway."""
+        if self._is_closed:
+            return
+        look = asyncio.create_task(self.acts.observer.look([host.host for host in work.plan.hosts]))
+        self._looks.add(look)
+        look.add_done_callback(self._looks.discard)
     def _forget_node(self, host: str) -> None:
         """What its scheduler said before an act says nothing about now."""
         self.nodes.pop(host, None)
@@ -258,10 +269,11 @@ class Desk:
 
     async def close(self) -> None:
         """End all; what is not finished can be resumed from its journal."""
+        self._is_closed = True
         tasks = [work.task for work in self.works if work.task is not None]
-        for task in tasks:
+        for task in (*tasks, *self._looks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._looks, return_exceptions=True)
         await self.acts.enquiries.close()
         await self._close()
 

@@ -52,6 +52,8 @@ class Machines:
         self.alive: dict[tuple[str, int], tuple[int, str]] = {}
         """Start ticks and owner of each (host, pid)."""
         self.markers: dict[str, str] = {}
+        self.looked: list[int] = []
+        """How much had been changed at each look."""
         self.ran: list[str] = []
         """`WORD HOST` of each program that changed a host."""
         self.hosts: dict[str, Host] = {}
@@ -120,6 +122,7 @@ class Machines:
 
     async def look(self, hosts: Sequence[str]) -> Mapping[str, Host]:
         await self.answers.wait()
+        self.looked.append(len(self.ran))
         now = self._clock.now()
         for name in hosts:
             if (frame := self.hosts[name].frame) is not None:

@@ -113,6 +113,7 @@ async def test_a_power_cap_is_undone_from_the_view_of_actions_to_what_it_was_bef
         await ask_watts(stage, pilot, "500")
         await confirm(stage, pilot)
         await ended(stage, pilot)
+        await until(pilot, lambda: stage.machines.looked[-1] == 1)  # the table shows the new limit at once
         await pilot.press("9")
         await pilot.press("enter")
         await until(pilot, lambda: "undo  GPU 0 to 700 W: gpu-01: sudo -n nvidia-smi -i GPU-0 -pl 700" in stage.shown())
