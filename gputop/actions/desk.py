@@ -261,6 +261,7 @@ class Desk:
         look = asyncio.create_task(self.acts.observer.look([host.host for host in work.plan.hosts]))
         self._looks.add(look)
         look.add_done_callback(self._looks.discard)
+
     def _forget_node(self, host: str) -> None:
         """What its scheduler said before an act says nothing about now."""
         self.nodes.pop(host, None)
