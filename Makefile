@@ -6,7 +6,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # in the order of the folders: the longest tests, of acts on real machines, begin first
-PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+PARALLEL := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ARGS ?=
 
 .PHONY: menu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import tempfile
@@ -49,11 +48,6 @@ def empty_home(patch: pytest.MonkeyPatch, folder: Path) -> None:
         patch.setenv(variable, str(folder / below))
     for variable in UNSET:
         patch.delenv(variable, raising=False)
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core: most tests wait for a machine or a screen more than they compute."""
-    return min(8, 2 * len(os.sched_getaffinity(0)))
 
 
 @pytest.fixture(scope="session", autouse=True)

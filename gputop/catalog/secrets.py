@@ -8,7 +8,9 @@ from typing import Any
 
 MASK = "***"
 
-_WORD = r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|token(?!s|iz)|api[-_]?key|access[-_]?key|credential)[\w-]*"
+_WORD = (
+    r"(?!nopasswd)[\w.-]*(?:passw(?:or)?d|passphrase|secret|token(?!s|iz)|api[-_]?key|access[-_]?key|credential)[\w-]*"
+)
 _VALUE = r"""(?:"[^"\n]*"|'[^'\n]*'|(?!-)[^\s"',;&]+)"""
 
 _SECRETS = re.compile(

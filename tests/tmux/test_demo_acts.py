@@ -161,7 +161,7 @@ def test_a_drained_host_of_the_demo_is_rebooted_and_proven_by_another_boot() -> 
         pane.keys("B")
         text = see(pane, "not drained")
         assert 'drain it first ("Drain instead" below)' in text
-        pane.keys("Right", "Enter")
+        pane.keys("Left", "Enter")
         see(pane, f"Drain {host}")
         see(pane, "simulate drain")
         pane.keys("Escape")
@@ -200,11 +200,11 @@ def test_quitting_while_an_act_is_under_way_asks_in_the_demo_too() -> None:
         confirm(pane, host, "fan", "")
         wait_for_word(pane, host, "draining")
         pane.keys("q")
-        assert "1 act under way. Nothing more of it is begun" in see(pane, "view 9 of the next gputop can resume it")
+        assert "1 act under way. Nothing more of it is begun" in see(pane, "the next demo knows nothing of it")
         pane.keys("Enter")
-        wait_for(lambda: "view 9 of the next" not in pane.text(), "the dialog to close")
+        wait_for(lambda: "the next demo" not in pane.text(), "the dialog to close")
         pane.keys("q")
-        see(pane, "view 9 of the next gputop")
+        see(pane, "the next demo knows nothing")
         pane.keys("Right", "Enter")
         assert pane.exit_code() == 0
         pane.assert_clean()

@@ -103,7 +103,8 @@ def test_without_tmux_ssh_takes_the_terminal_and_gives_it_back(fleet: Fleet) -> 
         typed(pane, "echo at:${GPUTOP_TEST_SERVER##*/}")
         see(pane, "at:gpu-a")
         pane.resize(110, 32)
-        typed(pane, "sleep 500")
+        typed(pane, "sh -c 'echo sleeps:$((40+2)); exec sleep 500'")
+        see(pane, "sleeps:42")
         pane.keys("C-c")
         typed(pane, "echo still:$((40+2))")
         see(pane, "still:42")
@@ -192,7 +193,7 @@ def test_a_host_of_the_demo_has_a_shell_that_says_what_it_is() -> None:
         pane.keys("G", "s")
         see(pane, "simulated by the demo of gputop")
         typed(pane, "nvidia-smi -q")
-        see(pane, "Process ")
+        see(pane, "Process")
         typed(pane, "exit")
         wait_for(lambda: len(panes(pane)) == 1, "the pane to close")
 

@@ -33,6 +33,7 @@ def test_a_secret_is_masked(text: str, expected: str) -> None:
         "vllm serve --max-tokens 4096 --tokenizer llama",
         "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
         "Basic block",
+        "add to sudoers: ops ALL=(root) NOPASSWD: /usr/bin/install -D /dev/stdin x",
         "train --task-sk-learn",
         "tokens per second: 512",
         "https://host:8080/x@y",
