@@ -337,7 +337,7 @@ def test_read_only_every_key_shows_its_plan_and_none_does_anything(
                 type_in(pane, "450")
                 pane.keys("Enter")
             see(pane, "gputop is read-only")
-            see(pane, "start with --allow-actions")
+            text = see(pane, "start with --allow-actions")
             assert "To confirm" not in text
             cancel(pane)
         leave(pane)
