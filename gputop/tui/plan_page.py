@@ -49,9 +49,12 @@ def many(count: int, one: str) -> str:
 
 
 def plan_title(plan: Plan) -> str:
-    """`Drain 3 hosts`, `Drain gpu-001`."""
-    hosts = plan.hosts
-    return f"{verb(plan.request.kind)} {remote(hosts[0].host) if len(hosts) == 1 else many(len(hosts), 'host')}"
+    """`Drain 3 hosts`, `Drain gpu-001`, `Send TERM to 4242 on gpu-001`."""
+    hosts, request = plan.hosts, plan.request
+    does = verb(request.kind)
+    if request.signal is not None and request.process is not None:
+        does = f"Send {request.signal} to {request.process.pid} on"
+    return f"{does} {remote(hosts[0].host) if len(hosts) == 1 else many(len(hosts), 'host')}"
 
 
 def plan_lines(

@@ -112,7 +112,7 @@ def test_the_menu_of_signals_sends_the_chosen_one_to_that_process(
             wait_for(lambda pid=pid: not machine.run(f"ls -d /proc/{pid} 2>/dev/null || :"), f"{name} ends it")
             assert log.read_text() == caught
         pane.keys("9")
-        see(pane, "● Signal a process")
+        see(pane, f"● Send KILL to {pid} on")
         leave(pane)
     outcomes = audit_of(gputop, "--act", "signal", "--event", "outcome")
     assert [outcome["result"] for outcome in outcomes] == ["verified"] * 3
