@@ -253,7 +253,7 @@ def test_a_host_is_drained_rebooted_and_cordoned_and_the_same_again(
         see(pane, rf"{HOST} +drained ", as_pattern=True)
         pane.keys("U")
         see(pane, "rm -f /run/gputop/drain.json")
-        confirm(pane, HOST, "", "")
+        confirm(pane, HOST, "")
         see(pane, rf"● {HOST} +ok ", as_pattern=True)
         pane.keys("D")
         see(pane, "/run/gputop/drain.json")

@@ -418,7 +418,7 @@ async def test_who_sets_checks_aside_sees_the_plan_without_them_and_types_on(mak
         plan = await opened(stage, pilot, "U")
         assert "check that it is fit for work" in stage.shown()
         await go_to(pilot, plan, "override")
-        await pilot.press(*"it burns", "shift+tab")
+        await pilot.press(*"it burns", "enter")
         await until(pilot, lambda: "whether it is fit for work is not checked" in stage.shown())
         assert "check that it is fit for work" not in stage.shown()
         await pilot.press(*"gpu-01")

@@ -344,7 +344,10 @@ class PlanDialog(Dialog[Work]):
         one, and on buttons, it does what it says."""
         if not isinstance(self.focused, Entry) or self.focused.id == "phrase":
             raise SkipAction
-        self.focus_next()
+        if self.focused.id == "override" and self.query_one("#phrase-line").display:
+            self.query_one("#phrase").focus()
+        else:
+            self.focus_next()
 
     def on_input_submitted(self) -> None:
         """Enter behind the phrase is the deed, when all is right; else what is missing is said."""
