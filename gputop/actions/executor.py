@@ -68,6 +68,7 @@ BOOTING = frozenset({Goal.REBOOTED, Goal.FIRST_FRAME})
 
 UNANSWERED = frozenset({ProblemKind.TIMED_OUT, ProblemKind.CONNECTION_LOST, ProblemKind.CONNECTION_REFUSED})
 """How a call ends that may have been made all the same: who was asked fell silent."""
+
 STOPPING = frozenset({StepState.FAILED, StepState.UNVERIFIED, StepState.PENDING})
 """After these the host's further steps are not taken."""
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from gputop.actions.audit import real_user
+from gputop.catalog.text import counted
 from gputop.domain.action import ActionKind, ActionRequest, ProcessTarget, Signal
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.dialogs.plan import PlanDialog
 from gputop.tui.draw import Span, Spans, remote
 from gputop.tui.marked import MarkedDialog
 from gputop.tui.navigation import Navigator
-from gputop.tui.plan_page import many
 from gputop.tui.rows import GpuRow, ProcessRow, devices_of
 from gputop.tui.screens.base import CommandScreen
 
@@ -247,7 +247,7 @@ class Acting(Navigator):
         """What to say where a marked row is not there any more: it never stands for others. Empty: all are there."""
         screen = self.screen
         gone = screen.gone() if isinstance(screen, CommandScreen) else 0
-        return f"{many(gone, 'row')} that you chose left the table: choose again" if gone else ""
+        return f"{counted(gone, 'row')} that you chose left the table: choose again" if gone else ""
 
     def _limits(self, request: ActionRequest) -> list[Spans]:
         """What the chosen devices are limited to now, as far as that is known."""
@@ -263,7 +263,7 @@ class Acting(Navigator):
                     words = f"{now:g} W now" if now is not None else "limit not known"
                     words += f", {usual:g} W by default" if usual is not None else ""
                     found.setdefault(words, []).append(f"GPU {device.index}")
-        return [((f" {names[0] if len(names) == 1 else many(len(names), 'GPU')}: {words}", "text"),)
+        return [((f" {names[0] if len(names) == 1 else counted(len(names), 'GPU')}: {words}", "text"),)
                 for words, names in found.items()]  # fmt: skip
 
     def _ask(
@@ -296,4 +296,4 @@ class Acting(Navigator):
 
 
 def _targets(request: ActionRequest) -> str:
-    return remote(request.hosts[0]) if len(request.hosts) == 1 else many(len(request.hosts), "host")
+    return remote(request.hosts[0]) if len(request.hosts) == 1 else counted(len(request.hosts), "host")

@@ -9,10 +9,10 @@ from textual.worker import Worker
 from gputop.bundle.items import Order, Progress
 from gputop.bundle.make import Bundler
 from gputop.bundle.write import Made, NotWritten
+from gputop.catalog.text import counted
 from gputop.fleet.fleet import Fleet
 from gputop.fleet.series import SeriesStore
 from gputop.tui.dialogs.bundle import BundleDialog, BundleProgress, Wanted
-from gputop.tui.plan_page import many
 from gputop.tui.screens.base import CommandScreen
 from gputop.tui.shell import Shells
 
@@ -94,4 +94,4 @@ class Bundles(Shells):
             making.worker.cancel()
             self.say("given up: no bundle was written")
         elif making.result is None:
-            self.say(f"a bundle of {many(len(making.order.hosts), 'host')} is being made; b shows how far it is")
+            self.say(f"a bundle of {counted(len(making.order.hosts), 'host')} is being made; b shows how far it is")

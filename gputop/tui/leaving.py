@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from gputop.actions.desk import Desk
 from gputop.actions.journal import Story
-from gputop.catalog.text import clean
+from gputop.catalog.text import clean, counted
 from gputop.tui.answering import Answering
 from gputop.tui.dialogs.ask import AskDialog
 from gputop.tui.draw import Spans
-from gputop.tui.plan_page import many
 from gputop.tui.screens.actions import ActionsScreen
 
 NAMES_TOLD = 3
@@ -46,7 +45,7 @@ class Leaving(Answering):
             self.leave_now()
             return
         text: list[Spans] = [
-            ((f" {many(len(running), 'act')} under way. Nothing more of it is begun once you quit;", "text"),),
+            ((f" {counted(len(running), 'act')} under way. Nothing more of it is begun once you quit;", "text"),),
             ((f" {self._after_quitting()}", "text"),),
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gputop.catalog import format as show
-from gputop.catalog.text import clean, wrap
+from gputop.catalog.text import clean, counted, wrap
 from gputop.domain.action import (
     ActionKind,
     Block,
@@ -44,17 +44,13 @@ def verb(kind: ActionKind) -> str:
     return VERBS.get(kind) or kind.value.replace("-", " ").capitalize()
 
 
-def many(count: int, one: str) -> str:
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
-
-
 def plan_title(plan: Plan) -> str:
     """`Drain 3 hosts`, `Drain gpu-001`, `Send TERM to 4242 on gpu-001`."""
     hosts, request = plan.hosts, plan.request
     does = verb(request.kind)
     if request.signal is not None and request.process is not None:
         does = f"Send {request.signal} to {request.process.pid} on"
-    return f"{does} {remote(hosts[0].host) if len(hosts) == 1 else many(len(hosts), 'host')}"
+    return f"{does} {remote(hosts[0].host) if len(hosts) == 1 else counted(len(hosts), 'host')}"
 
 
 def plan_lines(
@@ -112,13 +108,13 @@ def _sum_line(plan: Plan) -> Spans:
             if (count := sum(loss.kind is kind for loss in some))
         ]
         if others := sum(loss.kind not in COUNTED for loss in some):
-            counts.append(many(others, "other thing"))
+            counts.append(counted(others, "other thing"))
         users = sorted({clean(loss.user or "nobody known") for loss in some})
         if counts:
             parts.append(f"{word} {', '.join(counts)} of {', '.join(users)}")
     blocked = sum(bool(host.blocks) for host in plan.hosts)
-    parts += [f"{many(blocked, 'host')} blocked"] if blocked else []
-    return ((f" {many(len(plan.hosts), 'host')}: ", "strong"), ("; ".join(parts) or "nobody is disturbed", "text"))
+    parts += [f"{counted(blocked, 'host')} blocked"] if blocked else []
+    return ((f" {counted(len(plan.hosts), 'host')}: ", "strong"), ("; ".join(parts) or "nobody is disturbed", "text"))
 
 
 def _host_lines(plan: Plan, host: HostPlan, blocks: list[Block], width: int, seen_seconds: float) -> list[Spans]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
-from gputop.catalog.text import clean, cut, pad, wrap
+from gputop.catalog.text import clean, counted, cut, pad, wrap
 from gputop.domain.question import LoginQuestion, PassphraseQuestion, Prompt
 from gputop.tui.draw import Span, Spans, fit, remote
-from gputop.tui.plan_page import many
 from gputop.tui.questions import AskedKey
 
 NAMES_SHOWN = 4
@@ -149,13 +148,13 @@ def _stacked(row: KeyRow, sign: Spans, style: str, width: int, kinds: int) -> li
         lines.append(((f"      {row.kind}", "text"),))
         lines += [((f"      {piece}", style),) for piece in wrap(row.id[1], room)]
     if row.same:
-        lines.append(((f"      the same key as {many(row.same, 'other server')}", "warn"),))
+        lines.append(((f"      the same key as {counted(row.same, 'other server')}", "warn"),))
     return lines
 
 
 def _name(row: KeyRow) -> str:
     others = len(row.names) - 1
-    return remote(row.names[0]) + (f" (+ {many(others, 'host')})" if others > 0 else "")
+    return remote(row.names[0]) + (f" (+ {counted(others, 'host')})" if others > 0 else "")
 
 
 def _way(row: KeyRow) -> str:
@@ -178,7 +177,7 @@ def passphrase_lines(question: PassphraseQuestion, width: int) -> list[Spans]:
         tries = f"{left} more {'try' if left == 1 else 'tries'}"
         lines += _said(f"✕ wrong: it does not open the key ({remote(question.said, '')}); {tries}", room, "bad")
     lines += _said(remote(question.path), room, "strong")
-    lines += _said(f"for {many(len(hosts), 'host')}: {names_of(hosts)}", room)
+    lines += _said(f"for {counted(len(hosts), 'host')}: {names_of(hosts)}", room)
     return lines + _said("The key is then held open in memory until gputop ends; nothing is written down.", room, "dim")
 
 
@@ -193,7 +192,7 @@ def login_lines(question: LoginQuestion, width: int, label_width: int) -> list[S
     if question.jump is not None:
         lines += _said(f"reached through jump host {remote(question.jump)}", room)
     if others:
-        lines += _said(f"for {many(len(others), 'host')} behind it: {names_of(others)}", room)
+        lines += _said(f"for {counted(len(others), 'host')} behind it: {names_of(others)}", room)
     if not question.is_kbdint:
         return lines + _said("It takes a password, and says nothing about it.", room, "dim")
     words = server_words(question, label_width)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gputop.actions.desk import GOOD, Work
 from gputop.actions.journal import Story
 from gputop.catalog import format as show
-from gputop.catalog.text import clean, wrap
+from gputop.catalog.text import clean, counted, wrap
 from gputop.domain.action import (
     HostActState,
     HostPlan,
@@ -20,7 +20,7 @@ from gputop.domain.action import (
 )
 from gputop.tui.draw import Span, Spans, fit, remote, width_of
 from gputop.tui.look import Look
-from gputop.tui.plan_page import alike, labeled, loss_text, many, plan_title
+from gputop.tui.plan_page import alike, labeled, loss_text, plan_title
 
 STEP_SIGNS: dict[StepState, Span] = {
     StepState.ALREADY: ("●", "ok"),
@@ -91,7 +91,7 @@ def work_line(work: Work) -> Spans:
 def _how_far(work: Work) -> str:
     count = len(work.plan.hosts)
     if count > 1:
-        return f"{len(work.ended)} of {many(count, 'host')} done"
+        return f"{len(work.ended)} of {counted(count, 'host')} done"
     latest = next(iter(work.progress.values()), None)
     return "begins" if latest is None else clean(latest.summary) or clean(latest.title) or "under way"
 

@@ -15,12 +15,11 @@ from textual.widgets import Button, Input
 from gputop.bundle.bug_report import COMMAND
 from gputop.bundle.items import Order, Progress
 from gputop.bundle.write import Made, NotWritten
-from gputop.catalog.text import wrap
+from gputop.catalog.text import counted, wrap
 from gputop.domain.link import LinkState
 from gputop.export.write import unwritable
 from gputop.tui.dialogs.base import Dialog, Entry, text_page
 from gputop.tui.draw import Spans, remote
-from gputop.tui.plan_page import many
 from gputop.tui.widgets.painted import Lines, Page
 
 EDGE = 12
@@ -173,7 +172,7 @@ class BundleProgress(Dialog[bool]):
         if len(self.query(PARTS)) < PARTS.count("#"):  # it is being built, or taken down
             return
         look, over = self.gputop.look, sum(one.is_over for one in self._progress.values())
-        note = "" if self._result is not None else f"{over} of {many(len(self._hosts), 'host')} done"
+        note = "" if self._result is not None else f"{over} of {counted(len(self._hosts), 'host')} done"
         self.show_title(f"Incident bundle of {_of(self._hosts)}", note)
         lines = [self._line(name) for name in self._hosts]
         match self._result:
@@ -204,7 +203,7 @@ class BundleProgress(Dialog[bool]):
 
 
 def _of(hosts: Sequence[str]) -> str:
-    return remote(hosts[0]) if len(hosts) == 1 else many(len(hosts), "host")
+    return remote(hosts[0]) if len(hosts) == 1 else counted(len(hosts), "host")
 
 
 def _width(screen: int) -> int:

@@ -10,9 +10,9 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Button
 
+from gputop.catalog.text import counted
 from gputop.tui.dialogs.asked import AskedDialog
 from gputop.tui.dialogs.base import text_page
-from gputop.tui.plan_page import many
 from gputop.tui.question_page import KeyId, KeyRow, KeyTable, key_rows, key_table
 from gputop.tui.questions import Questions
 from gputop.tui.widgets.painted import Lines, Page
@@ -76,7 +76,7 @@ class HostKeysDialog(AskedDialog):
         page.styles.height = min(len(self._table.lines), max(1, self.size.height - 4))
         page.show([look.plain(line) for line in self._table.lines])
         count = len(self._rows)
-        self.show_title(f"Accept {many(count, 'host key')}?")
+        self.show_title(f"Accept {counted(count, 'host key')}?")
         self._judge()
         self.call_after_refresh(self._look)
 

@@ -22,12 +22,13 @@ from gputop.actions.desk import Work
 from gputop.actions.evidence import changes
 from gputop.actions.guards import is_confirmed
 from gputop.actions.words import one_line
+from gputop.catalog.text import counted
 from gputop.configfile import duration
 from gputop.domain.action import MOST_CHARACTERS, ActionKind, ActionRequest, Allow, Confirm, Consent, Deny
 from gputop.domain.problem import Problem
 from gputop.tui.dialogs.base import Dialog, Entry, text_page
 from gputop.tui.draw import Spans, remote
-from gputop.tui.plan_page import labeled, many, plan_lines, plan_title, verb
+from gputop.tui.plan_page import labeled, plan_lines, plan_title, verb
 from gputop.tui.widgets.painted import Lines, Page
 
 EDGE = 4
@@ -208,7 +209,7 @@ class PlanDialog(Dialog[Work]):
             "override": self._may_override(),
         }
         if proposal is None:
-            self.show_title(f"{verb(self.request.kind)} {many(len(self.request.hosts), 'host')}", self.simulated)
+            self.show_title(f"{verb(self.request.kind)} {counted(len(self.request.hosts), 'host')}", self.simulated)
             lines = [] if self.said else [_looking(self.request)]
         else:
             self.show_title(plan_title(proposal.plan), self.simulated)
@@ -441,4 +442,4 @@ def _deed(request: ActionRequest) -> str:
 
 
 def _looking(request: ActionRequest) -> Spans:
-    return ((f" looking at {many(len(request.hosts), 'host')} …", "dim"),)
+    return ((f" looking at {counted(len(request.hosts), 'host')} …", "dim"),)
